@@ -86,7 +86,7 @@ type Source = SourceOf[job.Execution]
 
 // SourceOf is a list, or a part of one, that an index gives in its order.
 type SourceOf[T any] interface {
-	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero where there are fewer.
+	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero if there are fewer.
 	Nth(after Place, n int) (Place, error)
 	// Read lists up to limit of a span that the filter chooses; fewer where the page is bounded and these hold PageBytes.
 	Read(in Span, limit int) ([]T, error)

@@ -51,7 +51,7 @@ func (r rows) Count(in Span, limit int) (int64, error) {
 
 func (r rows) Rows() (int64, error) { return int64(r.n), nil }
 
-// A search that has no time goes on all the same, a step at a time, and misses nothing.
+// A search that has no time continues all the same, a step at a time, and misses nothing.
 func TestSearchEndsEarlyAndGoesOn(t *testing.T) {
 	sources := []rows{{100_000, 30_000, 3, 7001}, {99_999, 2000, 40, 13}, {99_998, 10, 1, 1}}
 	var want []Place
@@ -182,7 +182,7 @@ func (s slowRows) Read(in Span, limit int) ([]job.Execution, error) {
 	return s.rows.Read(in, limit)
 }
 
-// A page of a list ends early where it takes long, says so, and the next one goes on behind it.
+// A page of a list ends early where it takes long, says so, and the next one continues after it.
 func TestListEndsEarlyAndGoesOn(t *testing.T) {
 	s := slowRows{rows{100_000, 2000, 3, 777}}
 	var got []Place

@@ -15,7 +15,7 @@ type SignIns interface {
 	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key expires, at the
 	// latest. Whether it has ended is for the caller to say.
 	SignIn(ctx context.Context, hash [32]byte) (SignIn, error)
-	// FindSignIns lists those of a tenant that have not ended, the newest first.
+	// FindSignIns lists those of a tenant that have not ended, newest first.
 	FindSignIns(ctx context.Context, f SignInFilter, p Page) (Listed[SignIn], error)
 	// EndSignIn forgets one; ErrNotFound if there is none.
 	EndSignIn(ctx context.Context, hash [32]byte) error
@@ -40,7 +40,7 @@ type SignIn struct {
 func (s *SignIn) Place() Place { return SignInPlace(s.CreatedAt, s.Hash[:]) }
 
 // SignInPlace is the place of the one that was made at an instant and has the hash. Of two hashes the shorter one that the
-// other begins with is the lesser, so that the place stands right behind its sign-in, where lists go on.
+// other begins with is the lesser, so that the place stands right behind its sign-in, where lists continue.
 func SignInPlace(at time.Time, hash []byte) Place {
 	p := Place{At: at}
 	copy(p.ID[:], hash)

@@ -3,7 +3,7 @@ package engine
 // Sizes describes the size of a store.
 type Sizes struct {
 	Bytes  int64 // of all
-	Free   int64 // of these, what is not used and will be; 0 where that is not known
+	Free   int64 // of these, what is not used and will be; 0 if that is not known
 	Tables []TableSize
 }
 

@@ -60,7 +60,7 @@ func (s *Store) look(ctx context.Context, doing string, f func(context.Context, 
 
 // run runs f, and again what may be: all where the database chose it to give
 // way, and what only reads once where the connection was dead. Whatever ended
-// that one has most likely ended its neighbours, so that all are made anew.
+// that one has most likely ended its neighbours, so that all are made again.
 func (s *Store) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

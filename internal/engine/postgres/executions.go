@@ -95,7 +95,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 // attemptColumns lists the columns that scanAttempt reads.
 const attemptColumns = "execution, token, number, worker, started_at, ended_at, ending"
 
-// Attempts lists the failed and lost attempts of an execution, the first one first.
+// Attempts lists the failed and lost attempts of an execution, earliest first.
 func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(ctx context.Context, c *pgxpool.Conn) error {

@@ -64,7 +64,7 @@ func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	if f.Tag != "" {
 		w += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
 	}
-	if f.WithoutTag != "" { // where there are no tags they are NULL
+	if f.WithoutTag != "" { // if there are no tags they are NULL
 		w += " AND (j.tags @> ARRAY[" + ps.add(f.WithoutTag) + "::text]) IS NOT TRUE"
 	}
 	if f.Name != "" {
@@ -107,7 +107,7 @@ func anywhere(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }
 
-// FindJobs lists jobs, the newest first, without their statistics.
+// FindJobs lists jobs, newest first, without their statistics.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	few, err := s.fewLate(ctx, f)
 	if err != nil {

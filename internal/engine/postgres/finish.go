@@ -12,19 +12,19 @@ import (
 )
 
 // Whatever follows, the row goes, in one pass over all of a batch: two passes,
-// one for what ends and one for what is tried again, would lock rows in two
-// orders. What is tried again comes back as a new row, which costs no more than
+// one for what ends and one for what is retried, would lock rows in two
+// orders. What is retried comes back as a new row, which costs no more than
 // an update that moves it in the lane.
 //
-// Only what is to be tried again asks whether its job was deleted meanwhile, or it
+// Only what is to be retried asks whether its job was deleted meanwhile, or it
 // was asked to stop; the attempt then failed all the same.
-// What is to be tried again because its worker asked for that ends as CANCELLED there,
+// What is to be retried because its worker asked for that ends as CANCELLED there,
 // and leaves an event, by which the same outcome again is known.
 // A success may have been decided without reading the execution, so that its
 // count of failures is the row's. What was applied is listed only if something was not,
-// and what ended though it was to be tried again.
+// and what ended though it was to be retried.
 const (
-	// succeedSQL is for a batch of which nothing failed and nothing is tried again: most are.
+	// succeedSQL is for a batch of which nothing failed and nothing is retried: most are.
 	succeedSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::uuid[]) f(id, token, status, tries, result, ending, worker)
@@ -70,7 +70,7 @@ const (
 	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END`
-	// What became of executions whose lease is not the one named, and whether they are none of the worker's business.
+	// The outcome of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
 		SELECT f.n, CASE WHEN x.token = f.token THEN x.status ELSE 0 END, coalesce(x.tenant, v.tenant), coalesce(NOT a.lost, false), coalesce(a.lost, false), s.execution IS NOT NULL,
 			coalesce(CASE WHEN v.lease = f.token THEN v.worker END, CASE WHEN x.token = f.token THEN x.worker END, a.worker, s.worker), w.tenant
@@ -134,7 +134,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// forgetSnoozes bounds the events of what is snoozed again and again.
+// forgetSnoozes bounds the events of what is snoozed repeatedly.
 func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error {
 	ids := uuids(0)
 	for i := range fs {

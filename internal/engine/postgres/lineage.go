@@ -12,10 +12,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A database may lose its last commits and go on: a standby that was behind is promoted, or a backup is restored. Tokens that
+// A database may lose its last commits and continue: a standby that was behind is promoted, or a backup is restored. Tokens that
 // were drawn in what is lost would be drawn again. So a database keeps whose history it continues: the cluster's, the timeline
 // of its log, which every promotion and every recovery from a base backup changes, and the sequence of tokens, which
-// pg_restore makes anew. Every connection is asked for these before anything is done on it, and where they are not those that
+// pg_restore makes again. Every connection is asked for these before anything is done on it, and where they are not those that
 // are kept, a new epoch of tokens begins.
 const (
 	lineageSQL = `

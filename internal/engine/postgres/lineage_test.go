@@ -61,13 +61,13 @@ func TestANewHistoryBeginsANewEpoch(t *testing.T) {
 	}
 }
 
-// restored makes a database look as one that pg_restore has made anew, with the tokens of a backup.
+// restored makes a database look as one that pg_restore has made again, with the tokens of a backup.
 func restored(t *testing.T, s *Store) {
 	t.Helper()
 	exec(t, direct(t, s), "CREATE SEQUENCE again START 1099511627776 MINVALUE 1099511627776 CACHE 1; DROP SEQUENCE tokens; ALTER SEQUENCE again RENAME TO tokens")
 }
 
-// A role that may not begin an epoch draws no tokens of an old one: it says who can mend that, and goes on when that is done.
+// A role that may not begin an epoch draws no tokens of an old one: it says who can mend that, and continues when that is done.
 func TestARoleThatMayNotBeginAnEpoch(t *testing.T) {
 	t.Parallel()
 	postgrestest.Exec(t, postgrestest.Server(t), `DO $$ BEGIN CREATE ROLE carillon_test_epoch LOGIN PASSWORD 'x' NOINHERIT; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)

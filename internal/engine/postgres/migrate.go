@@ -158,7 +158,7 @@ func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
 	return steps, err
 }
 
-// Present lists the hosts of servers that live. A database without the table of them has had none.
+// Present lists the hosts of live servers. A database without the table of them has had none.
 func (s *Store) Present(ctx context.Context) (hosts []string, err error) {
 	err = s.ask(ctx, "look for servers", func(ctx context.Context, c *pgxpool.Conn) error {
 		var has bool

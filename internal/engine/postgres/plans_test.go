@@ -194,7 +194,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// planOf is the generic plan of a statement; nil, which fails the test, where there is none.
+// planOf is the generic plan of a statement; nil, which fails the test, if there is none.
 func planOf(t *testing.T, c *pgxpool.Conn, name, sql string) (text []byte) {
 	t.Helper()
 	id := "plan_" + strings.ReplaceAll(name, " ", "_")

@@ -98,7 +98,7 @@ const (
 		) x`
 )
 
-// CountJobs counts the active jobs of a tenant anew, unless that was done just now.
+// CountJobs counts the active jobs of a tenant again, unless that was done just now.
 func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

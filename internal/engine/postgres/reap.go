@@ -67,7 +67,7 @@ const (
 const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
-// as lost attempts: of up to limit leases, each of many executions, the latest first.
+// as lost attempts: of up to limit leases, each of many executions, latest first.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	var ended []engine.Ended

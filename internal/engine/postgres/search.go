@@ -254,7 +254,7 @@ func (b branch) ordered() string {
 }
 
 const (
-	// itsJob is the job of an execution: it is looked up for each, and never the other way round, by its name.
+	// itsJob is the job of an execution: it is looked up for each, and never the other way around, by its name.
 	itsJob = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
 )
 

@@ -66,7 +66,7 @@ func holdPiece(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.Sta
 	return n, err
 }
 
-// Settle goes on with holding or freeing what waits of a job whose pause began or ended. The job is locked before the note, and that
+// Settle continues with holding or freeing what waits of a job whose pause began or ended. The job is locked before the note, and that
 // before its executions, as by an update.
 func (s *Store) Settle(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
@@ -101,7 +101,7 @@ func (s *Store) Settle(ctx context.Context, limit int) (n int, err error) {
 	return n, err
 }
 
-// unless is an error, but none for a row that is not there.
+// unless is an error, but none for a row that does not exist.
 func unless(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

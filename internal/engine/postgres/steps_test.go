@@ -87,7 +87,7 @@ func killedWithin(t *testing.T, s *Store, table, statement string) error {
 	}
 }
 
-// A step in parts keeps writers of a large table out for less than a second, and goes on after it was killed, wherever that was.
+// A step in parts keeps writers of a large table out for less than a second, and continues after it was killed, wherever that was.
 func TestStepsInParts(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -72,7 +72,7 @@ const (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
-	// A bucket that is full is like one that is not there. A minute, so that who draws by an earlier clock finds it full, too.
+	// A bucket that is full is like one that does not exist. A minute, so that whoever draws by an earlier clock finds it full, too.
 	tidyBucketsSQL = `
 		WITH seen AS MATERIALIZED (
 			SELECT bucket, full_us FROM buckets WHERE bucket > $1 ORDER BY bucket LIMIT $2

@@ -17,7 +17,7 @@ import (
 
 var _ engine.RowSink = (*Store)(nil)
 
-// seeded are the rows that migrations and connections make, and that a fill or the next connection brings anew.
+// seeded are the rows that migrations and connections make, and that a fill or the next connection brings again.
 var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0", "installation": "name = 'lineage'"}
 
 // ours are tables of the servers over the database, and of how they store what others know as rows of live, which a fill leaves alone.
@@ -53,7 +53,7 @@ func (s *Store) Fill(ctx context.Context, f func(engine.RowTarget) error) error 
 	}))
 }
 
-// advance has columns that number their rows go on behind those that were put.
+// advance has columns that number their rows continue after those that were put.
 func (t *filling) advance(ctx context.Context) error {
 	rows, err := t.tx.Query(ctx, `
 		SELECT c.relname, a.attname, s.oid::regclass::text FROM pg_depend d

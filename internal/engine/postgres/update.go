@@ -65,7 +65,7 @@ var (
 		WHERE j.state = 2 AND j.paused_until IS NOT NULL AND j.paused_until <= now() ORDER BY j.paused_until LIMIT $1) j` + waits + " ORDER BY j.paused_until"
 )
 
-// UpdateJob stores a job's definition, state and pause anew, and takes back what was staged.
+// UpdateJob stores a job's definition, state and pause again, and takes back what was staged.
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
 	var rest bool // of what waits, which is not held yet
@@ -187,7 +187,7 @@ func lockPlan(ctx context.Context, tx pgx.Tx, t tenant.ID, u *engine.Update) (p 
 	return p, nil
 }
 
-// change plans anew, or the first of what was taken back again. An instant that was taken back has not fired.
+// change plans again, or the first of what was taken back again. An instant that was taken back has not fired.
 func (p *plan) change(u *engine.Update, first time.Time, staged int64) {
 	p.runs = max(0, p.runs-staged)
 	switch {

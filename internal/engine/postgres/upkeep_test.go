@@ -217,7 +217,7 @@ func TestTidyDropsWhatHasExpired(t *testing.T) {
 	}
 }
 
-// Only losses of the last hour are counted, and none where there is no limit.
+// Only losses of the last hour are counted, and none if there is no limit.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

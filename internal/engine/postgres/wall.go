@@ -107,7 +107,7 @@ func build(ctx context.Context, c *pgx.Conn) error {
 			if err != nil {
 				return err
 			}
-			if stands { // making it anew would lock the table
+			if stands { // making it again would lock the table
 				continue
 			}
 			name := pgx.Identifier{t.Table}.Sanitize()
@@ -145,7 +145,7 @@ func build(ctx context.Context, c *pgx.Conn) error {
 	})
 }
 
-// policiesMissing lists the statements that make the extra policies that are not there.
+// policiesMissing lists the statements that make the extra policies that do not exist.
 func policiesMissing(ctx context.Context, c querier) (out []string, err error) {
 	rows, _ := c.Query(ctx, "SELECT c.relname || ' ' || p.polname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = current_schema()::regnamespace")
 	there, err := pgx.CollectRows(rows, pgx.RowTo[string])

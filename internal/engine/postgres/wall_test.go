@@ -213,7 +213,7 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 	}
 }
 
-// A server that does not migrate finds the wall that whoever migrated has built, and says so where there is none.
+// A server that does not migrate finds the wall that whoever migrated has built, and says so if there is none.
 func TestTheWallWithoutMigrating(t *testing.T) {
 	where := postgrestest.URL(t)
 	first := walled(t, where)

@@ -43,7 +43,7 @@ func (v *OtherVersion) Unwrap() error { return engine.ErrSchema }
 var ErrProtocol = errors.New("the connection uses the simple protocol, or guesses types; want a default_query_exec_mode of cache_statement, cache_describe or describe_exec")
 
 // In calls f with the store as it is within a transaction, whose tables are in a schema. It leaves the transaction's
-// settings as they were. Where it fails, the transaction goes on as if it had not been called, unless its connection broke.
+// settings as they were. Where it fails, the transaction continues as if it had not been called, unless its connection broke.
 func In(ctx context.Context, tx pgx.Tx, schema string, f func(*Within) error) error {
 	c := tx.Conn()
 	switch c.Config().DefaultQueryExecMode {

@@ -273,7 +273,7 @@ func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) 
 	return out, err
 }
 
-// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+// Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
 func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(ctx context.Context, c *pgxpool.Conn) error {

@@ -60,7 +60,7 @@ func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	}
 	err = os.Link(part, to) // unlike a rename it takes no name that another has got meanwhile
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		err = os.Rename(part, to) // where there are no links
+		err = os.Rename(part, to) // if there are no links
 	}
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
@@ -69,7 +69,7 @@ func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	return s, settle(filepath.Dir(to))
 }
 
-// Place says where a backup would be, and how large the store is now; it fails where there is no store, or something in its place.
+// Place says where a backup would be, and how large the store is now; it fails if there is no store, or something in its place.
 func Place(path, to string) (at string, bytes int64, err error) {
 	at, err = filepath.Abs(to)
 	var info fs.FileInfo

@@ -14,7 +14,7 @@ const (
 	behindStep = 3 * time.Second
 )
 
-// ticking is the store's clock: this machine's, so long as it goes on as the monotonic clock does. One that was set is followed by the next
+// ticking is the store's clock: this machine's, so long as it continues as the monotonic clock does. One that was set is followed by the next
 // write, which moves everything that counts from a moment, leases first, by as much.
 type ticking struct {
 	machine clock.Clock

@@ -129,7 +129,7 @@ func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, 
 	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// DeadLetters lists dead letters with their whole error history, the latest first.
+// DeadLetters lists dead letters with their whole error history, latest first.
 func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	if p.Bounded && f.Execution.IsZero() {
 		return s.listDeadLetters(ctx, f, p)

@@ -79,7 +79,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 	return out, err
 }
 
-// Attempts lists the failed and lost attempts of an execution, the first one first.
+// Attempts lists the failed and lost attempts of an execution, earliest first.
 func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(c *conn) error {

@@ -89,7 +89,7 @@ func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	return w
 }
 
-// FindJobs lists jobs, the newest first.
+// FindJobs lists jobs, newest first.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	few, err := s.fewLate(ctx, f)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 // tallyTime limits how long counting past TotalExact may take.
 const tallyTime = 50 * time.Millisecond
 
-// tally counts a list of instants, the newest first. Past TotalExact and out of
+// tally counts a list of instants, newest first. Past TotalExact and out of
 // time it takes the rest, back to the oldest, to lie as densely.
 func tally(list, oldest *stmt) (engine.Total, error) {
 	var t engine.Total

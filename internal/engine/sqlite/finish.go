@@ -68,7 +68,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 }
 
 // concludeSome applies the first transition or, where several succeed as most do, those, and reports of each whether its
-// lease held; ended is as finish has it.
+// lease held; ended is as in finish.
 func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool, ended job.Status, err error) {
 	n := 0
 	for n < min(len(fs), bulk) && fs[n].Then.Status == job.Succeeded && !fs[n].Expel && fs[n].Outcome.Status == job.OutcomeSucceeded && !twice(fs[:n+1]) {
@@ -98,7 +98,7 @@ func twice(fs []job.Finish) bool {
 }
 
 // conclude applies a transition, if its lease holds, and keeps what comes with it: that it was snoozed, and that its worker
-// is to let go. ended is as finish has it.
+// is to let go. ended is as in finish.
 func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o := &f.Outcome
 	var t tenant.ID
@@ -130,8 +130,8 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job
 	return true, ended, err
 }
 
-// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again,
-// and what stops because it was asked to says what the cancel said; ended is how what was to be tried again ended instead.
+// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is retried,
+// and what stops because it was asked to says what the cancel said; ended is how what was to be retried ended instead.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o, status := &f.Outcome, f.Then.Status
 	if f.FailedAttempt() {

@@ -3,12 +3,12 @@ package sqlite
 import "time"
 
 // The log is folded into the file in two steps, so that commits do not wait for it: first on a connection of its own while
-// others write, then, with nobody writing, what little was written meanwhile, after which SQLite begins the log anew. Where
+// others write, then, with nobody writing, what little was written meanwhile, after which SQLite begins the log again. Where
 // the log grows to lastResort for all that, the next commit folds it.
 const (
 	foldAt     = 2000 // pages that are not in the file yet
 	lastResort = "wal_autocheckpoint = 16000"
-	foldEvery  = 50 * time.Millisecond // at the most
+	foldEvery  = 50 * time.Millisecond // at most
 )
 
 var folderPragmas = []string{

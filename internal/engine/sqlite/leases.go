@@ -168,7 +168,7 @@ func (s *Store) Unpack(context.Context, []job.ExecutionID) error { return nil }
 func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, "count what is due", func(c *conn) error {
-		out = map[engine.DueKey]int{} // a look that is repeated begins anew
+		out = map[engine.DueKey]int{} // a look that is repeated starts over
 		now := s.now()
 		for sql, sign := range map[string]int{countDueSQL: 1, countHeldSQL: -1} {
 			err := c.prepare(sql).int(now).each(func(r *row) error {

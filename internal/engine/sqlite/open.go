@@ -306,7 +306,7 @@ func roomError(err error) (why, is error) {
 
 // room fails if there is no room beside the file for what an ordinary write takes.
 func room(path string) error {
-	path += ".room" // one name, so that a crash leaves one file at the most
+	path += ".room" // one name, so that a crash leaves one file at most
 	err := os.WriteFile(path, make([]byte, 256<<10), 0o600)
 	if gone := os.Remove(path); err == nil && !errors.Is(gone, fs.ErrNotExist) { // two may look at once
 		err = gone

@@ -10,7 +10,7 @@ const (
 	ofSchedule = "(id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND nonce = 0"
 
 	anyFireSQL  = "SELECT 1 FROM live WHERE " + ofSchedule
-	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND started_at IS NULL" // what started and is tried again is in the place of what runs
+	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND started_at IS NULL" // what started and is retried is in the place of what runs
 
 	// replacedSQL lists what a job's schedule fired for earlier instants, and whether it runs.
 	replacedSQL = "SELECT id, lease > 0 FROM live WHERE " + ofSchedule + " AND trigger IN (1, 3) AND scheduled_at < ?3"

@@ -38,7 +38,7 @@ func takeRoom(c *conn, x *prepared) (bool, error) {
 	return changed > 0, err
 }
 
-// CountJobs counts the active jobs of a tenant anew, unless that was done just now.
+// CountJobs counts the active jobs of a tenant again, unless that was done just now.
 func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	err = s.write(ctx, "count jobs", func(c *conn, now int64) error {
 		var at int64

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// bench is a store with a clock that stands still, and a session that lives as long as it is told to.
+// bench is a store with a clock that stands still, and a live session as long as it is told to.
 type bench struct {
 	*testing.T
 	*Store
@@ -142,7 +142,7 @@ func TestStatsOfMoreFires(t *testing.T) {
 		j.Schedule.Type, j.NextRunAt = kind, b.clock.Now()
 		c.Executions = nil
 		store(t, b.Store, c)
-		for range 3 { // also of a ONE_TIME job, should one ever be planned anew
+		for range 3 { // also of a ONE_TIME job, should one ever be planned again
 			f := engine.Firing{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: j.NextRunAt, Next: j.NextRunAt.Add(time.Minute)}
 			f.Executions = []job.Execution{j.Fire(newID(), f.Was, b.clock.Now())}
 			if rs, err := b.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil || len(rs) != 1 {
