@@ -20,15 +20,15 @@ type Tallies interface {
 	TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]TenantMinute, error)
 	// KeepDepths keeps how much waited and ran in a minute, unless another server has done so, and says whether it did.
 	KeepDepths(ctx context.Context, at time.Time, ds []TenantDepths) (bool, error)
-	// Depths lists how much waited and ran of a tenant ("": of all together) from the minute of an instant on, the first one first.
+	// Depths lists how much waited and ran of a tenant ("": of all together) from the minute of an instant on, earliest first.
 	Depths(ctx context.Context, t tenant.ID, from time.Time) ([]DepthMinute, error)
-	// JobDays lists what came of a job's executions on days from one on and before another, the first one first, without those on
+	// JobDays lists what came of a job's executions on days from one on and before another, earliest first, without those on
 	// which there was none. A year and a month are kept.
 	JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]JobDay, error)
-	// Failures lists up to limit failures of a tenant, or of one of its jobs and those that are not told apart, from the hour of an
+	// Failures lists up to limit failures of a tenant, or of one of its jobs and those that are not distinguished, from the hour of an
 	// instant on, the latest hours first.
 	Failures(ctx context.Context, f FailureFilter, limit int) ([]Failure, error)
-	// Revisions lists the revisions of a job that were replaced, given the job as it is now: those before one (0: all), the latest first,
+	// Revisions lists the revisions of a job that were replaced, given the job as it is now: those before one (0: all), latest first,
 	// up to limit.
 	Revisions(ctx context.Context, now job.Job, before, limit int) ([]Revision, error)
 }

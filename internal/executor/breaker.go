@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Breaker says when calls to a host are put off. The zero value asks for none.
+// Breaker says when calls to a host are postponed. The zero value asks for none.
 type Breaker struct {
 	Failures int           // in a row, after which a host is taken to be down
 	Pause    time.Duration // before the first probe of it; 0: a second
@@ -28,7 +28,7 @@ const (
 	lately          = 20 // calls, of which more than half must succeed
 )
 
-// breaker keeps a circuit for each host that is called: closed, calls go through; open, they are put off, all but one
+// breaker keeps a circuit for each host that is called: closed, calls go through; open, they are postponed, all but one
 // at a time, later and later, that finds out whether the host is up again.
 type breaker struct {
 	cfg Breaker
@@ -86,7 +86,7 @@ func (b *breaker) enter(k circuitKey, now time.Time) (time.Duration, *client.Err
 		c.probing = c.open
 		return 0, nil
 	}
-	// All that is put off must not come back at once, nor in front of the probe.
+	// All that is postponed must not come back at once, nor in front of the probe.
 	wait := max(c.next.Sub(now), 0) + c.pause/4 + rand.N(c.pause)
 	return wait, &client.Error{Type: c.why.Type, HTTPStatus: c.why.HTTPStatus, Message: fmt.Sprintf(
 		"%s is taken to be down after %d failures in a row, and calls to it are put off; the last failure: %s", excerpt(k.origin), c.row, c.why.Message)}
@@ -149,7 +149,7 @@ func (b *breaker) leave(k circuitKey, now time.Time, v verdict, why *client.Erro
 	}
 }
 
-// trip opens a circuit that has failed too often, or leaves one open whose probe failed. mu is held.
+// trip opens a circuit that has failed too often, or leaves one open whose probe failed. The caller holds mu.
 func (b *breaker) trip(c *circuit, now time.Time) {
 	switch {
 	case c.open && c.probing:
@@ -165,7 +165,7 @@ func (b *breaker) trip(c *circuit, now time.Time) {
 	c.next = now.Add(c.pause)
 }
 
-// remember makes a circuit, in place of the one that was not used for the longest, where there are too many. mu is held.
+// remember makes a circuit, in place of the one that was not used for the longest, where there are too many. The caller holds mu.
 func (b *breaker) remember(k circuitKey) *lru.Element {
 	if b.used.Len() >= b.cfg.Hosts {
 		old := b.used.Remove(b.used.Back()).(*circuit)

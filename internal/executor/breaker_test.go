@@ -59,7 +59,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 			t.Errorf("it is not closed; %d are open", b.open)
 		}
 	}
-	b.leave(k, now, broken, refused) // counting begins anew
+	b.leave(k, now, broken, refused) // counting starts over
 	b.leave(k, now, broken, refused)
 	if !enter(k) {
 		t.Error("open after two failures")
@@ -136,7 +136,7 @@ func TestWhatSaysSomethingOfAHost(t *testing.T) {
 	}
 }
 
-// A dead host costs a few calls; the others go on.
+// A dead host costs a few calls; the others continue.
 func TestADeadHostIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

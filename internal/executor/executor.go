@@ -16,7 +16,7 @@
 //
 // The package never retries an attempt: it only says whether that makes sense.
 // It keeps no state but idle connections, which Close ends, and how the hosts
-// that it calls do: calls to one that is down are put off (see Breaker).
+// that it calls do: calls to one that is down are postponed (see Breaker).
 package executor
 
 import (

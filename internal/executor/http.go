@@ -84,7 +84,7 @@ func (t turn) end() {
 	}
 }
 
-// turn takes a slot at the host that a call goes to, in place of the one it has, or says that the call is put off.
+// turn takes a slot at the host that a call goes to, in place of the one it has, or says that the call is postponed.
 func (e *Executor) turn(c *call, has turn) (turn, *client.Outcome) {
 	host, now := hostport(c.url), time.Now()
 	switch {

@@ -33,7 +33,7 @@ const (
 	grace    = time.Second            // for which a tenant whose turn has come counts as waiting: its call is on its way
 )
 
-// paces counts calls by host and port. A call over a bound is put off, and nothing is charged for it.
+// paces counts calls by host and port. A call over a bound is postponed, and nothing is charged for it.
 type paces struct {
 	cfg   Pace
 	count func(putOff)
@@ -54,14 +54,14 @@ type pace struct {
 	takes   time.Duration // a call, as measured before that; 0: not known
 	tenants map[string]*share
 	counted time.Time // when waiting was counted
-	waiting int       // tenants whose calls are put off
+	waiting int       // tenants whose calls are postponed
 }
 
 // share is one tenant's part of it.
 type share struct {
 	running int
 	next    time.Time // as of the host, for this tenant's part of the rate
-	off     time.Time // when the last call that was put off comes back
+	off     time.Time // when the last call that was postponed comes back
 }
 
 // putOff says why a call is postponed.
@@ -115,7 +115,7 @@ func (p *paces) enter(host, tenant string, now time.Time) (time.Duration, *clien
 	return 0, nil
 }
 
-// slots puts a call off for which there is no slot. mu is held.
+// slots puts a call off for which there is no slot. The caller holds mu.
 func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
 	n := p.cfg.Concurrent
 	if n <= 0 {
@@ -138,7 +138,7 @@ func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Durat
 	return p.delay(h, s, now, first, h.gap(n-reserve), reason), paced(host, why)
 }
 
-// rate puts a call off that would start too soon after others. mu is held.
+// rate puts a call off that would start too soon after others. The caller holds mu.
 func (p *paces) rate(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
 	n := p.cfg.PerSecond
 	if n <= 0 {
@@ -159,8 +159,8 @@ func (p *paces) rate(h *pace, s *share, host string, now time.Time) (time.Durati
 	return p.delay(h, s, now, now.Add(each), each, reason), paced(host, fmt.Sprintf("this process starts at most %d a second, for all tenants together (callbacks.host_per_second)", n))
 }
 
-// delay gives a call the next turn among those of its tenant that are put off: the first at an instant, the others a gap
-// apart, times the tenants that wait. mu is held.
+// delay gives a call the next turn among those of its tenant that are postponed: the first at an instant, the others a gap
+// apart, times the tenants that wait. The caller holds mu.
 func (p *paces) delay(h *pace, s *share, now, first time.Time, gap time.Duration, reason putOff) time.Duration {
 	p.count(reason)
 	if !s.waits(now) {
@@ -209,7 +209,7 @@ func (p *paces) host(name string, now time.Time) *pace {
 	return h
 }
 
-// sweep forgets hosts that have no calls. mu is held.
+// sweep forgets hosts that have no calls. The caller holds mu.
 func (p *paces) sweep(now time.Time) {
 	for name, h := range p.hosts {
 		h.counted = time.Time{}
@@ -228,7 +228,7 @@ func (h *pace) share(tenant string) *share {
 	return s
 }
 
-// contended reports whether calls of another tenant are put off.
+// contended reports whether calls of another tenant are postponed.
 func (h *pace) contended(s *share, now time.Time) bool {
 	if s.waits(now) {
 		return h.waiting > 1
@@ -268,7 +268,7 @@ func (h *pace) note(now time.Time) {
 	}
 }
 
-// waits reports whether calls of the tenant are put off.
+// waits reports whether calls of the tenant are postponed.
 func (s *share) waits(now time.Time) bool { return s.off.Add(grace).After(now) }
 
 func later(a, b time.Time) time.Time {

@@ -54,7 +54,7 @@ func TestPaceOfAHost(t *testing.T) {
 	}
 }
 
-// crowd plays calls to one host, without waiting: those that are put off come back when they were told to.
+// crowd plays calls to one host, without waiting: those that are postponed come back when they were told to.
 type crowd struct {
 	p      *paces
 	took   time.Duration // a call

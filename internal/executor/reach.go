@@ -34,7 +34,7 @@ func (r *reaches) of(allow []string) *http.Transport {
 		return r.all[key]
 	}
 	if len(r.age) >= maxReaches {
-		r.all[r.age[0]].CloseIdleConnections() // what it is used for now goes on
+		r.all[r.age[0]].CloseIdleConnections() // what it is used for now continues
 		delete(r.all, r.age[0])
 		r.age = slices.Delete(r.age, 0, 1)
 	}

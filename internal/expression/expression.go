@@ -5,7 +5,7 @@
 // and joins text, and calls a few plain functions. It has no loops, makes no
 // lists and knows no clock, and what it reads, makes and compares is bounded,
 // so that it ends soon, whatever the payload is, and has the same value each
-// time. A few are evaluated at once in a process. A member that is not there is null, however
+// time. A few are evaluated at once in a process. A member that does not exist is null, however
 // deep. The value is told in a canonical text: as JSON, numbers in one form,
 // so that two values are the same exactly if their texts are.
 package expression
@@ -256,7 +256,7 @@ func canonical(v any) (string, error) {
 	return "", &Error{Reason: fmt.Sprintf("its value is of the type %T; want a string, number, true, false or null", v)}
 }
 
-// cache keeps compiled expressions; when it is full, it begins anew.
+// cache keeps compiled expressions; when it is full, it starts over.
 type cache struct {
 	mu    sync.RWMutex
 	known map[string]*Expression // guarded by mu

@@ -24,7 +24,7 @@ func memberPath(n ast.Node) (names []string, ok bool) {
 	return names, ok
 }
 
-// pathTo is the name a node begins with, and the names of the members by which it goes on from there.
+// pathTo is the name a node begins with, and the names of the members by which it continues from there.
 func pathTo(n ast.Node) (names []string, root string, ok bool) {
 	for {
 		switch x := n.(type) {

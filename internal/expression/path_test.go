@@ -48,7 +48,7 @@ func same(t testing.TB, quick, whole *Expression, text string, payload []byte) {
 }
 
 // A text of very many escapes takes no longer than its length: were each looked for from where the text begins, this
-// would go on for minutes.
+// would continue for minutes.
 func TestManyEscapes(t *testing.T) {
 	for _, escape := range []string{`\n`, `\"`, `\\`, `\u0041`} {
 		payload := []byte(`{"t":"` + strings.Repeat(escape, 4<<20) + `","a":1}`)

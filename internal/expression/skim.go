@@ -84,7 +84,7 @@ func skimText(b []byte, i int) (end int, ok bool) {
 	return i, false
 }
 
-// leap goes on from i by eight bytes at once, as long as none of them is a quote, a backslash or a control character.
+// leap continues from i by eight bytes at once, as long as none of them is a quote, a backslash or a control character.
 func leap(b []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080 // in each byte: 1, and its highest bit
 	for ; i+8 <= len(b); i += 8 {

@@ -47,7 +47,7 @@ func NewCounter(store keeper, clk clock.Clock) *Counter {
 	return &Counter{store: store, clock: clk, id: engine.ServerID(uuid.New()), minutes: map[time.Time]*counted{}, tallies: newTallies()}
 }
 
-// minute is the one that it is now; mu is held.
+// minute is the one that it is now; The caller holds mu.
 func (c *Counter) minute() *engine.Minute {
 	at := c.clock.Now().UTC().Truncate(time.Minute)
 	m := c.minutes[at]
@@ -85,7 +85,7 @@ func (c *Counter) started(as []job.Attempt) {
 	}
 }
 
-// finished counts what ended, or is tried again. of says whose executions are, as far as that is known.
+// finished counts what ended, or is retried. of says whose executions are, as far as that is known.
 func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.ExecutionID]owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

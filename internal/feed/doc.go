@@ -6,7 +6,7 @@
 //
 // A Hub holds the last changes of each tenant that somebody watches, and of no other. Servers that share a store tell each
 // other which tenants they watch, and what changes in those. Who is too slow, or comes back too late, is told that
-// something was missed, and reads anew what it shows. While nobody watches, a change costs one look at a flag.
+// something was missed, and reads again what it shows. While nobody watches, a change costs one look at a flag.
 //
 // It never changes what a call does or answers, and never fails one.
 package feed

@@ -15,7 +15,7 @@ import (
 
 const (
 	ringSize  = 4096             // changes of a tenant that are held for those who watch it
-	ringStays = 30 * time.Second // after the last of them has left, so that who comes back goes on
+	ringStays = 30 * time.Second // after the last of them has left, so that whoever comes back continues
 )
 
 // Change is something that happened.

@@ -59,7 +59,7 @@ func TestHubTellsWhoWatches(t *testing.T) {
 	}
 }
 
-// Who is too slow is told so, once, and goes on from there; nothing grows.
+// Who is too slow is told so, once, and continues from there; nothing grows.
 func TestHubTellsTheSlowToReadAnew(t *testing.T) {
 	h := feed.NewHub()
 	w, _ := h.Watch("a", "")

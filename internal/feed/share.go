@@ -35,7 +35,7 @@ func (b *bundle) add(cs []Change) {
 	b.changes = append(b.changes, cs...)
 }
 
-// bundle returns a tenant's messages; mu is held.
+// bundle returns a tenant's messages; The caller holds mu.
 func (h *Hub) bundle(t tenant.ID) *bundle {
 	b := h.out[t]
 	if b == nil {
@@ -113,7 +113,7 @@ func (h *Hub) called(ts []tenant.ID) {
 	}
 }
 
-// settle has those who began to watch a tenant read anew once the other servers have heard of it: what changed there before
+// settle has those who began to watch a tenant read again once the other servers have heard of it: what changed there before
 // nobody told.
 func (h *Hub) settle(now time.Time) {
 	h.mu.Lock()
@@ -174,7 +174,7 @@ func (h *Hub) send(ctx context.Context, others engine.Feeds, log *slog.Logger, m
 	return err
 }
 
-// hear takes in what others tell. When it begins anew something may have been missed.
+// hear takes in what others tell. When it starts over something may have been missed.
 func (h *Hub) hear(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	for ctx.Err() == nil {
 		err := others.Subscribe(ctx, func() { h.forget() }, func(data []byte) { h.take(data) })
@@ -189,7 +189,7 @@ func (h *Hub) hear(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	}
 }
 
-// forget has those who watch here read all anew.
+// forget has those who watch here read all again.
 func (h *Hub) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,7 +62,7 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 	return made, nil
 }
 
-// UpdateJob stores a job anew.
+// UpdateJob stores a job again.
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	j, err := s.Store.UpdateJob(ctx, t, u)
 	if err == nil && s.hub.Heard() {

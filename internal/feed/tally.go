@@ -277,7 +277,7 @@ func (t *tallies) failed(o owner, e *end) {
 	}
 }
 
-// known reports whether a failure is told apart: it was before in its hour, or there are not too many.
+// known reports whether a failure is distinguished: it was before in its hour, or there are not too many.
 func (t *tallies) known(k failureKey) bool {
 	p := t.pairs[k.tenant]
 	if p == nil || p.hour < k.hour {

@@ -247,7 +247,7 @@ func TestTalliesOfWhatIsOfADeletedJob(t *testing.T) {
 	}
 }
 
-// What was to be tried again and ended, since its job was deleted or it was asked to stop, is counted and told as it ended.
+// What was to be retried and ended, since its job was deleted or it was asked to stop, is counted and told as it ended.
 func TestTalliesOfWhatIsOverruled(t *testing.T) {
 	hub := feed.NewHub()
 	w := watch(t)
@@ -366,7 +366,7 @@ func TestTalliesWhileNobodyKnows(t *testing.T) {
 	}
 }
 
-// However many different failures there are, few are told apart.
+// However many different failures there are, few are distinguished.
 func TestTalliesOfManyFailures(t *testing.T) {
 	w := watch(t)
 	now := w.clk.at

@@ -236,7 +236,7 @@ func (s short) CountRows(ctx context.Context, table string) (int64, error) {
 	return n + 1, err
 }
 
-// What breaks off has not been, and is begun anew.
+// What breaks off has not been, and is begun again.
 func TestAMoveIsWholeOrHasNotBeen(t *testing.T) {
 	from, path, to, _ := stores(t)
 	fillRows(t, path)

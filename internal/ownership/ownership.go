@@ -81,13 +81,13 @@ func New(store engine.Owners, log *slog.Logger, cfg Config) *Keeper {
 	return k
 }
 
-// join begins anew, as a server that nobody knows yet. mu is held, or nobody else has the keeper.
+// join starts over, as a server that nobody knows yet. mu is held, or nobody else has the keeper.
 func (k *Keeper) join() {
 	k.id, k.started = engine.ServerID(uuid.Must(uuid.NewV7())), time.Now().UTC().Truncate(time.Microsecond)
 	k.hold(nil)
 }
 
-// hold sets what is owned. mu is held.
+// hold sets what is owned. The caller holds mu.
 func (k *Keeper) hold(epochs map[job.Partition]int64) (changed bool) {
 	changed = !maps.Equal(epochs, k.held.Fence.Epochs) || k.held.Fence.Server != k.id
 	if changed {
@@ -132,7 +132,7 @@ func (k *Keeper) FitUntil(at map[job.Partition]time.Time) {
 	k.fit = at
 }
 
-// unfit names the partitions that the server can no longer serve. mu is held.
+// unfit names the partitions that the server can no longer serve. The caller holds mu.
 func (k *Keeper) unfit(now time.Time) map[job.Partition]bool {
 	out := map[job.Partition]bool{}
 	for p, until := range k.fit {

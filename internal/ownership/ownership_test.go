@@ -365,7 +365,7 @@ func TestWhatADeadServerHadIsTakenInOneRound(t *testing.T) {
 }
 
 // A partition that a server is given because it serves what waits there stays with it, though that makes it the one with the most: it went
-// back and forth between the two for ever, and what waited in it with it.
+// back and forth between the two forever, and what waited in it with it.
 func TestWhatWasAskedForStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard()

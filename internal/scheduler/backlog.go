@@ -14,7 +14,7 @@ import (
 const (
 	lateAfter   = 10 * time.Second // that an instant is past makes its job one that is behind
 	lateJobs    = 1000             // that are read at once
-	lateReads   = 8                // in a pass at the most, each without the tenants of those before it
+	lateReads   = 8                // in a pass at most, each without the tenants of those before it
 	maxLooked   = 200_000          // instants that a pass works out, about
 	longestRest = time.Second
 	othersEvery = 3 * time.Second  // the other tenants that are behind are looked for, which may read all that is behind
@@ -142,7 +142,7 @@ func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, mor
 }
 
 // others adds jobs of tenants that have none among some. No index helps with that: where it fails, nobody else is found for now, and
-// those that are known go on.
+// those that are known continue.
 func (p *pass) others(ctx context.Context, f engine.DueFilter, out []queue) []queue {
 	f.From, f.Skip = time.Time{}, 0
 	for range lateReads - 1 {

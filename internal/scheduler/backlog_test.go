@@ -260,7 +260,7 @@ func TestAJobThatIsLocked(t *testing.T) {
 	until(t, 40*time.Second, what, func() bool { return o.count(all[2]) > 0 })
 }
 
-// dying is a store whose scheduler dies again and again: before a commit, or after one of which it never hears.
+// dying is a store whose scheduler dies repeatedly: before a commit, or after one of which it never hears.
 type dying struct {
 	engine.Store
 	die   context.CancelFunc
@@ -280,7 +280,7 @@ func (d *dying) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([
 	return d.Store.Fire(ctx, fs, x)
 }
 
-// A catch-up that is killed in the middle, again and again, goes on where it was: every instant that is owed fires once.
+// A catch-up that is killed in the middle, repeatedly, continues where it was: every instant that is owed fires once.
 func TestACatchUpThatIsKilled(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, store engine.Store) {
 		now := storeNow(t, store)

@@ -16,7 +16,7 @@ import (
 
 const (
 	herdBatch = 4000 // of a lane, while there is much, where there are several
-	// What a pass found in a herd and may not stage yet is read over in the next one, this much of it in a lane at the most.
+	// What a pass found in a herd and may not stage yet is read over in the next one, this much of it in a lane at most.
 	maxPassed = 2 * herdBatch
 
 	firstRate = 5000.0 // jobs a second, until it is known

@@ -16,7 +16,7 @@ import (
 
 const (
 	rowsAtOnce  = 1000 // that one statement writes, where something is to be judged of them
-	mostAtOnce  = 50   // instants of one job that fire in one go
+	mostAtOnce  = 50   // instants of one job that fire at once
 	maxSuspects = 10_000
 	maxFailures = 64               // statements of a pass that may fail; those left are tried in the next one
 	logged      = 10               // jobs that are named in the log of one pass
@@ -105,7 +105,7 @@ func (p *pass) mostOf(j *job.Job) int {
 	return max(1, most)
 }
 
-// commit fires in statements of so many rows at the most, or of rowsAtOnce where something is to be judged. One that fails is tried
+// commit fires in statements of so many rows at most, or of rowsAtOnce where something is to be judged. One that fails is tried
 // again in halves: at once, or in the next pass if it was given up, which takes seconds. What fails alone is set aside. An error
 // means that nothing more can be done now.
 func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence engine.Fence) (ready []job.Ready, err error) {

@@ -19,7 +19,7 @@ func names(fs []engine.Firing, id job.ID) bool {
 	return slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Job == id })
 }
 
-// A job that the store refuses for ever, or gives up on, is set aside for longer and longer; all others fire in time.
+// A job that the store refuses forever, or gives up on, is set aside for longer and longer; all others fire in time.
 func TestOneJobThatAlwaysFails(t *testing.T) {
 	for name, refusal := range map[string]error{"refused": errors.New("no"), "given up": fmt.Errorf("fire: %w", engine.ErrTooSlow)} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestOneJobThatAlwaysFails(t *testing.T) {
 }
 
 // Each statement that the store gives up takes seconds. One bad job among a few is found by halving what failed, not what a statement
-// may hold at the most.
+// may hold at most.
 func TestAJobAmongAFewIsFoundInFewStatements(t *testing.T) {
 	for n, most := range map[int]int{2: 2, 5: 4, 40: 7} {
 		w := newWorld(t, noon, func(c *Config) { c.Part = Behind })

@@ -39,7 +39,7 @@ func (m *machine) set(off time.Duration) {
 	m.off = off
 }
 
-// The clock of a server's host jumps, while the store's goes on: nothing is handed out early, twice or late.
+// The clock of a server's host jumps, while the store's continues: nothing is handed out early, twice or late.
 func TestAHostClockThatJumps(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) { jump(t, by) })

@@ -29,7 +29,7 @@ const (
 		WHERE j.paused_until IS NOT NULL AND j.paused_until <= ? AND j.state = 2 ORDER BY j.paused_until`
 )
 
-// UpdateJob stores a job's definition, state and pause anew, takes back what was staged, and holds or frees what waits.
+// UpdateJob stores a job's definition, state and pause again, takes back what was staged, and holds or frees what waits.
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	if u.Job.State == job.Completed { // which follows, and is not stored
 		u.Job.State = job.Active

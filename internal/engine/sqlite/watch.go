@@ -48,7 +48,7 @@ func newWatch(paths ...string) (*watch, error) {
 	return w, nil
 }
 
-// judge looks at what became of a transaction or a checkpoint: where the disk has failed to make it durable, nothing is written any more.
+// judge looks at the outcome of a transaction or a checkpoint: where the disk has failed to make it durable, nothing is written any more.
 func (w *watch) judge(err error) {
 	if w == nil || err == nil {
 		return

@@ -201,7 +201,7 @@ func readWorker(r *row) (job.Worker, error) {
 	return w, nil
 }
 
-// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+// Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
 func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(c *conn) error {

@@ -34,7 +34,7 @@ func (s Settings) Record(ctx context.Context, e audit.Entry) error {
 	return s.db.Write(ctx, "record a change", func(tx Tx) error { return tx.Record(&e) })
 }
 
-// AuditEntries lists entries of a tenant, the latest first. It ends early where few of very many match.
+// AuditEntries lists entries of a tenant, latest first. It ends early where few of very many match.
 func (s Settings) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
 	l := listing[audit.Entry]{
 		table: auditTable, columns: entryColumns, key: []string{"seq"}, at: "at", scan: scanEntry,

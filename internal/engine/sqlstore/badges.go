@@ -42,7 +42,7 @@ func (s Settings) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error
 	return readOne(ctx, s.db, "find a badge", scanBadge, "SELECT "+badgeColumns+" FROM badges WHERE hash = $1", hash[:])
 }
 
-// FindBadges lists a tenant's badges, the newest first.
+// FindBadges lists a tenant's badges, newest first.
 func (s Settings) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (out engine.Listed[engine.Badge], err error) {
 	err = s.db.Read(ctx, "list badges", func(tx Tx) error {
 		found, err := all(tx, scanBadge, findBadgesSQL, string(t), cmp.Or(p.Cursor, engine.AllBadges), max(p.Limit, 1)+1)

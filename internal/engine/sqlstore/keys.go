@@ -57,7 +57,7 @@ func (s Settings) KeyOf(ctx context.Context, t tenant.ID, id string) (engine.Key
 	return readOne(ctx, s.db, "find a key", scanKey, keysSQL+" WHERE tenant = $1 AND id = $2", string(t), id)
 }
 
-// Keys lists the keys of a tenant, the newest first.
+// Keys lists the keys of a tenant, newest first.
 func (s Settings) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
 	return readAll(ctx, s.db, "list keys", scanKey, keysSQL+" WHERE tenant = $1 ORDER BY created_at DESC, id DESC", string(t))
 }

@@ -56,7 +56,7 @@ func (s Settings) Operation(ctx context.Context, t tenant.ID, id job.OperationID
 	return readOne(ctx, s.db, "find an operation", scanOperation, operationSQL, string(t), [16]byte(id))
 }
 
-// FindOperations lists operations, the newest first.
+// FindOperations lists operations, newest first.
 func (s Settings) FindOperations(ctx context.Context, t tenant.ID, p engine.Page) (engine.OperationPage, error) {
 	l := listing[job.Operation]{
 		table: "operations /*sqlite: INDEXED BY operations_tenant*/", columns: operationColumns, key: []string{"created_at", "id"}, at: "created_at", scan: scanOperation,

@@ -11,7 +11,7 @@ const revisionsSQL = `
 	SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
 	FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision < $3 ORDER BY revision DESC LIMIT $4`
 
-// Revisions lists the revisions of a job that were replaced, the latest first.
+// Revisions lists the revisions of a job that were replaced, latest first.
 func (s Settings) Revisions(ctx context.Context, now job.Job, before, limit int) (out []engine.Revision, err error) {
 	err = s.db.Read(ctx, "list revisions", func(tx Tx) error {
 		out = nil

@@ -96,7 +96,7 @@ func (s Settings) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix
 	})
 }
 
-// SigningSecrets lists a tenant's signing secrets that have not ended, or those of all tenants, the newest first.
+// SigningSecrets lists a tenant's signing secrets that have not ended, or those of all tenants, newest first.
 func (s Settings) SigningSecrets(ctx context.Context, t tenant.ID) (out []engine.SigningSecret, err error) {
 	err = s.db.Read(ctx, "list signing secrets", func(tx Tx) error {
 		now, err := tx.Now()

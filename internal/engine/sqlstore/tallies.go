@@ -139,7 +139,7 @@ func (s Settings) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, unti
 func (s Settings) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
 	sql, args := failuresSQL, []any{string(f.Tenant), since(f.From.Truncate(time.Hour)), limit}
 	if !f.Job.IsZero() {
-		sql, args = jobFailuresSQL, append(args, [16]byte(f.Job), [16]byte{}) // the zero id stands for jobs that are not told apart
+		sql, args = jobFailuresSQL, append(args, [16]byte(f.Job), [16]byte{}) // the zero id stands for jobs that are not distinguished
 	}
 	return readAll(ctx, s.db, "list failures", func(r Row) (x engine.Failure, err error) {
 		x.Tenant = f.Tenant
