@@ -14,10 +14,10 @@
 // that fire side by side.
 //
 // Jobs that are further behind than a few seconds are fired apart from the
-// others, by another loop where there is one, by turns between tenants and in
+// others, by another loop if there is one, by turns between tenants and in
 // small steps: a job that owes much moves its next instant part of the way with
 // each. Every statement writes a bounded number of rows. What a store refuses or
-// gives up is tried again in halves, and a job that fails alone is set aside for a
+// gives up is retried in halves, and a job that fails alone is set aside for a
 // while. So neither a job nor a tenant holds up the others.
 //
 // The scheduler holds no schedule in memory and never decides whether a fire
@@ -121,7 +121,7 @@ type pass struct {
 	ahead     time.Duration // how early plain schedules are staged
 	calendars map[calendarKey]read
 	wait      time.Duration // until something is due that is not to be fired early
-	most      int           // how many instants of a job fire in one go
+	most      int           // how many instants of a job fire at once
 	looked    int           // how many instants were worked out
 	found     suspects      // what it has found out about jobs that fail
 	cleared   []job.ID      // suspects that were fired
@@ -216,7 +216,7 @@ func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence 
 	switch {
 	case v.err != nil:
 	case p.failures > 0:
-		v.next = afterRun // what failed is tried again, in halves
+		v.next = afterRun // what failed is retried, in halves
 	case !v.full:
 		v.next = p.wait
 	case len(v.ready) == 0:

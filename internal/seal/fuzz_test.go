@@ -37,7 +37,7 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	// Sealed once and written down: a fuzz target runs in several processes, and each would seal it anew.
+	// Sealed once and written down: a fuzz target runs in several processes, and each would seal it again.
 	good, err := hex.DecodeString("01ca478d9bb947a561197d0469d204d3f3528c47386c53a9d1e94bc1d671e0946eaf5efb41df770ce167")
 	if err != nil {
 		f.Fatal(err)

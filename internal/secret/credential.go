@@ -30,7 +30,7 @@ func Credential(header string) bool {
 	return false
 }
 
-// WantKey says what is missing where there is no key.
+// WantKey says what is missing if there is no key.
 const WantKey = "a server that can encrypt: make a key with 'openssl rand -base64 32', and set secrets.key_file or CARILLON_SECRETS_KEY"
 
 // Hide seals the credentials in a job's headers and variables and puts references in their place. It answers with what is to be stored

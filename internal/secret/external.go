@@ -18,7 +18,7 @@ import (
 
 // Backend keeps secrets outside of the store. It keeps tenants apart: what it reads for one is nothing of another's.
 type Backend interface {
-	// Read is the value at a path, which Locate has checked. It fails with ErrMissing where there is none, and with *Away where the
+	// Read is the value at a path, which Locate has checked. It fails with ErrMissing if there is none, and with *Away where the
 	// backend answers nobody; any other error concerns this path only. No error of it holds a value.
 	Read(ctx context.Context, t tenant.ID, p Path) (string, error)
 }
@@ -200,7 +200,7 @@ func (r *resolving) external(name string) (opened, error) {
 	return opened{text: k.text}, nil
 }
 
-// missing is the failure of an attempt whose job names a secret that is not there.
+// missing is the failure of an attempt whose job names a secret that does not exist.
 func missing(name string) error {
 	return refusal(fmt.Sprintf("the secret %q, which the job names, does not exist; it may have been deleted", name))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// Stale counts what is stored under another key than the first one. It opens each, so that what cannot be sealed anew is
+// Stale counts what is stored under another key than the first one. It opens each, so that what cannot be sealed again is
 // found before anything is changed.
 func (v *Vault) Stale(ctx context.Context) (int, error) {
 	if !v.CanSeal() {
@@ -30,7 +30,7 @@ func (v *Vault) Stale(ctx context.Context) (int, error) {
 	}
 }
 
-// Rekey seals everything that is stored under another key anew under the first one, and answers with how many there
+// Rekey seals everything that is stored under another key again under the first one, and answers with how many there
 // were. progress is told how many are done after each piece. It may be run again at any time.
 func (v *Vault) Rekey(ctx context.Context, progress func(done int)) (int, error) {
 	if !v.CanSeal() {

@@ -225,7 +225,7 @@ func TestIndexIsCounted(t *testing.T) {
 	}
 }
 
-// What is opened again and again pushes nothing out of what logs are looked through for.
+// What is opened repeatedly pushes nothing out of what logs are looked through for.
 func TestRecentCountsValues(t *testing.T) {
 	var r recent
 	clean := func(s string) string { return redact(s, r.indexes(nil)...) }

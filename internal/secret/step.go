@@ -24,13 +24,13 @@ type resolving struct {
 	ctx   context.Context
 	a     *job.Attempt
 	snap  *snapshot // nil: not needed yet
-	again bool      // it was read anew already
+	again bool      // it was read again already
 	own   []*index  // of managed ones
 	grown int
 }
 
 // Step puts the values in place of the references of an attempt, and notes what must not be told of it. What cannot be
-// resolved ends the attempt: for good where a secret does not exist or does not fit, else to be tried again.
+// resolved ends the attempt: for good where a secret does not exist or does not fit, else to be retried.
 func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 	r := resolving{v: v, ctx: ctx, a: &a}
 	if err := r.headers(out); err != nil {
@@ -59,7 +59,7 @@ func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	return nil
 }
 
-// beside is the secrets of a tenant whose attempt names none; nil where it has none. It reads no clock for most: the lease did.
+// beside is the secrets of a tenant whose attempt names none; nil if it has none. It reads no clock for most: the lease did.
 func (v *Vault) beside(ctx context.Context, a job.Attempt) (*snapshot, error) {
 	w, at := v.view(a.Tenant), a.LeasedAt.UnixMicro()
 	if until := w.none.Load(); at < until && at > until-2*freshNone.Microseconds() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Words of the names of variables. They are in upper case and parted by _.
+// Words of the names of variables. They are in upper case and separated by _.
 var (
 	// secretWords say, wherever they stand, that a variable carries a credential.
 	secretWords = []string{"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "CREDENTIALS", "APIKEY", "SIGNATURE", "COOKIE", "AUTHORIZATION", "JWT", "BEARER"}

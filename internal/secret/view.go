@@ -24,7 +24,7 @@ type view struct {
 
 	past struct {
 		mu   sync.Mutex
-		all  []*given // guarded by mu: of snapshots before, the oldest first
+		all  []*given // guarded by mu: of snapshots before, oldest first
 		size int      // guarded by mu
 	}
 }

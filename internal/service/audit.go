@@ -166,7 +166,7 @@ func describedTenant(t tenant.Tenant) fields {
 	return f
 }
 
-// AuditEntries lists the changes that were asked for in the tenant, the latest first.
+// AuditEntries lists the changes that were asked for in the tenant, latest first.
 func (s *Access) AuditEntries(ctx context.Context, p tenant.Principal, f engine.AuditFilter, page engine.Page) (engine.AuditPage, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.AuditPage{}, err
@@ -182,7 +182,7 @@ type Verification struct {
 	First          int64         // the number of the first seal that is kept; 0: there is none
 	Head           audit.Seal    // the last that was checked
 	Broken         *audit.Broken // nil: all is as it was sealed
-	More           bool          // it stopped here; the next one goes on
+	More           bool          // it stopped here; the next one continues
 }
 
 // The work of one verification.
@@ -251,7 +251,7 @@ func (s *Access) BundleRead(ctx context.Context, p tenant.Principal, host string
 
 // stray looks behind the last seal for entries that would be in one, had they been there when their time came.
 func (s *Access) stray(ctx context.Context, t tenant.ID, last int64, after audit.Seal, v *Verification) error {
-	if last < 0 && after.Number > 0 { // it went on behind a seal whose entries were not read now
+	if last < 0 && after.Number > 0 { // it continued behind a seal whose entries were not read now
 		return nil
 	}
 	sealed, err := s.store.StrayEntry(ctx, t, max(last, 0))

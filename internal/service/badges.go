@@ -72,7 +72,7 @@ func validLabel(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= 80 && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Badges lists the tenant's, the newest first.
+// Badges lists the tenant's, newest first.
 func (s *Settings) Badges(ctx context.Context, p tenant.Principal, page engine.Page) (out engine.Listed[BadgeOf], err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// JobSelection chooses jobs: by their ids, or, where there are none, by a filter.
+// JobSelection chooses jobs: by their ids, or, if there are none, by a filter.
 type JobSelection struct {
 	IDs    []job.ID
 	Filter engine.JobFilter
@@ -187,7 +187,7 @@ func (s *Operations) BeginJobs(ctx context.Context, p tenant.Principal, sel JobS
 	return s.begin(ctx, p, job.Operation{Kind: a.Kind, Spec: what, Rate: rate, Total: found.Total.Count}, once)
 }
 
-// listJobs reads the next jobs of a bulk operation, the newest first, behind the last that was done: also after another server did that.
+// listJobs reads the next jobs of a bulk operation, newest first, behind the last that was done: also after another server did that.
 func (r *Runner) listJobs(ctx context.Context, x *run) error {
 	b := &x.bulk
 	if len(b.ids) > 0 {

@@ -58,7 +58,7 @@ func (s *Settings) Calendar(ctx context.Context, p tenant.Principal, name string
 	return readCalendar(c)
 }
 
-// PutCalendar keeps a calendar, in place of any of its name, and plans the jobs that use it anew.
+// PutCalendar keeps a calendar, in place of any of its name, and plans the jobs that use it again.
 func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name string, spec schedule.CalendarSpec) (Calendar, error) {
 	out := Calendar{Name: name, Spec: spec, UpdatedAt: s.now()}
 	if err := allow(p, tenant.Write); err != nil {
@@ -94,7 +94,7 @@ func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name str
 }
 
 const (
-	lookAtOnce   = 10_000 // jobs that are looked at in one go for who uses a calendar
+	lookAtOnce   = 10_000 // jobs that are looked at at once for who uses a calendar
 	replanAtOnce = 100    // jobs that follow a calendar before its change is answered
 )
 
@@ -118,7 +118,7 @@ func decodeFollowing(b []byte) (f following, err error) {
 	return f, err
 }
 
-// follow plans the jobs that use a calendar anew: the first of them at once, the others by an operation.
+// follow plans the jobs that use a calendar again: the first of them at once, the others by an operation.
 func (s *Settings) follow(ctx context.Context, p tenant.Principal, name string) error {
 	users, last, err := s.store.CalendarUsers(ctx, p.Tenant, name, job.ID{}, lookAtOnce)
 	if err != nil {
@@ -171,7 +171,7 @@ func (x *run) followed(these []job.ExecutionID) (err error) {
 	return err
 }
 
-// replan plans a job's next instant anew where its calendar may have moved it, and takes back what is staged.
+// replan plans a job's next instant again where its calendar may have moved it, and takes back what is staged.
 func (s *Jobs) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
 	p.Internal = true // what was asked for is the calendar's change
 	_, err := s.change(ctx, p, engine.Ref{ID: id}, "job.update", 0, func(ps *plans, j job.Job) (engine.Update, error) {
@@ -187,7 +187,7 @@ func (s *Jobs) replan(ctx context.Context, p tenant.Principal, id job.ID) error 
 	return err
 }
 
-// rejudge is the update of a job whose calendar has changed; false where there is nothing to change.
+// rejudge is the update of a job whose calendar has changed; false if there is nothing to change.
 func (s *Jobs) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
 	if j.Schedule.Type.OneOff() {
 		return u, false

@@ -206,7 +206,7 @@ func regroup(j job.Job, e *job.Execution) error {
 	return nil
 }
 
-// maxRounds bounds how often a creation is tried again because others took its unique keys meanwhile.
+// maxRounds bounds how often a creation is retried because others took its unique keys meanwhile.
 const maxRounds = 5
 
 func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tenant.Quota, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
@@ -279,7 +279,7 @@ type draft struct {
 	at         time.Time
 	jobs       []job.Job
 	places     []int             // by job: its place in the request
-	executions []job.Execution   // by job; zero where it fires later
+	executions []job.Execution   // by job; zero if it fires later
 	secrets    [][]engine.Secret // by job: the credentials of its headers
 	holders    map[string]engine.Incumbent
 }

@@ -114,7 +114,7 @@ func (s *Jobs) affordable(ctx context.Context, p tenant.Principal, ps *plans, d 
 func wanted(d Declared, paused *bool) job.State {
 	state := d.Want.State
 	if state == job.Completed && d.Want.Schedule != d.Was.Schedule {
-		state = job.Active // it is planned anew
+		state = job.Active // it is planned again
 	}
 	switch {
 	case paused == nil || state == job.Completed:

@@ -1,5 +1,5 @@
 // Package service is everything a user can ask for, one method each:
-// authorise, check, decide with core, and one call of the store.
+// authorise, check, decide with core, and one store call.
 //
 // A method takes the principal that asks, never a tenant from the request, and
 // answers in core types. Errors are the store's sentinels, job.Invalids for

@@ -129,7 +129,7 @@ func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref
 	return s.store.FindExecutions(ctx, f, page)
 }
 
-// Attempts lists every attempt of an execution, the first one first, and says as of when.
+// Attempts lists every attempt of an execution, earliest first, and says as of when.
 func (s *Executions) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Tried, time.Time, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Executions) whyNot(ctx context.Context, p tenant.Principal, j job.Job, 
 	return &NotDone{what, "The execution cannot be run again just now. Look at it and try again."}
 }
 
-// DeadLetters lists dead letters, the latest first.
+// DeadLetters lists dead letters, latest first.
 func (s *Executions) DeadLetters(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, page engine.Page) (engine.DeadLetterPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.DeadLetterPage{}, err
@@ -337,7 +337,7 @@ func (s *Executions) overWorker(ctx context.Context, p tenant.Principal, w job.W
 	return nil
 }
 
-// Cordon has a worker given nothing more, within two seconds at every server, until that is ended; what it has it goes on
+// Cordon has a worker given nothing more, within two seconds at every server, until that is ended; what it has it continues
 // with. It stays, and need not know. Those that serve every tenant are for who runs the installation.
 func (s *Executions) Cordon(ctx context.Context, p tenant.Principal, w job.WorkerID, on bool) (WorkerReport, error) {
 	if err := s.overWorker(ctx, p, w); err != nil {

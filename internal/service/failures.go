@@ -17,7 +17,7 @@ type Failures struct {
 	From, To time.Time
 	Failed   int64
 	Retried  int64
-	Partial  bool // there were more different ones than are told apart, or were looked at
+	Partial  bool // there were more different ones than are distinguished, or were looked at
 	Groups   []FailureGroup
 }
 

@@ -194,7 +194,7 @@ func (s *Views) countable(ctx context.Context, ps *plans, hurry hurry, out *Fore
 	return jobs, nil
 }
 
-// toCount is a job as a forecast counts it; false where it will not fire, or cannot.
+// toCount is a job as a forecast counts it; false if it will not fire, or cannot.
 func (s *Views) toCount(ctx context.Context, ps *plans, j job.Job, out *Forecast) (c counted, ok bool, err error) {
 	if j.State == job.Paused && j.PausedTill.IsZero() {
 		return c, false, nil

@@ -15,7 +15,7 @@ const (
 	foretellTime = 80 * time.Millisecond // after which one who waits gets what there is
 	foretoldPart = 5 * time.Second       // for which what there was is given again, while the whole is counted
 	foretoldAge  = time.Minute           // for which a forecast is given again
-	foretoldOld  = 20 * time.Second      // after which it is counted anew meanwhile
+	foretoldOld  = 20 * time.Second      // after which it is counted again meanwhile
 	foretellMost = time.Minute           // for which one is counted at all
 	foretoldMost = 100                   // that are kept
 )

@@ -66,7 +66,7 @@ type identities struct {
 	links  []link // by place
 }
 
-// chain names the first and the last place of those that wait, and how many they are.
+// chain names the first and the last place of the waiting ones, and how many they are.
 type chain struct{ first, last, n int }
 
 // link is one that waits, and the next behind it.

@@ -109,7 +109,7 @@ func checkKey(k engine.Key) (v job.Invalids) {
 	return v
 }
 
-// RotateKey keeps a key in place of another of the tenant's, which goes on working for a while.
+// RotateKey keeps a key in place of another of the tenant's, which continues working for a while.
 func (s *Access) RotateKey(ctx context.Context, p tenant.Principal, id string, k engine.Key, overlap time.Duration, once Once[engine.Key]) (engine.Key, []byte, error) {
 	old, err := s.KeyOf(ctx, p, id)
 	if err != nil {

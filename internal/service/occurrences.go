@@ -29,7 +29,7 @@ const (
 	Planned    Outcome = "planned"
 )
 
-// Occurrence is an instant of a schedule and what became of it.
+// Occurrence is an instant of a schedule and its outcome.
 type Occurrence struct {
 	At        time.Time
 	Outcome   Outcome
@@ -50,7 +50,7 @@ const (
 	maxLooksOn = 20     // further looks for one page of occurrences
 )
 
-// Occurrences lists the instants of a job in [from, to) and what became of each, the first one first. Those of an earlier
+// Occurrences lists the instants of a job in [from, to) and the outcome of each, earliest first. Those of an earlier
 // schedule are there as far as they left a record.
 func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time, page engine.Page) (out Occurrences, err error) {
 	if err := allow(p, tenant.Read); err != nil {
@@ -93,7 +93,7 @@ func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.R
 	return out, err
 }
 
-// countOccurrences counts what there is in [from, to): exactly, as far as totals are, and then as densely as the plan goes on.
+// countOccurrences counts what there is in [from, to): exactly, as far as totals are, and then as densely as the plan continues.
 func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to time.Time) (n engine.Total, err error) {
 	t := &timetable{s: s, j: like.j, ps: like.ps}
 	for looks := 0; from.Before(to) && n.Count <= engine.TotalExact && looks < 2*engine.TotalExact/schedule.MaxPreview; looks++ {

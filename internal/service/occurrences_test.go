@@ -169,7 +169,7 @@ func TestBackfillCounts(t *testing.T) {
 	}
 }
 
-// What a backfill or a catch-up made is told apart from what ran in time, and what has not started is not said to have run.
+// What a backfill or a catch-up made is distinguished from what ran in time, and what has not started is not said to have run.
 func TestOccurrencesThatHaveNotStarted(t *testing.T) {
 	d, s := newDiary(january(20).Add(time.Hour))
 	for day, c := range map[int]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Selection chooses dead letters: by their ids, or, where there are none, by a filter.
+// Selection chooses dead letters: by their ids, or, if there are none, by a filter.
 type Selection struct {
 	IDs    []job.ExecutionID
 	Filter engine.DeadLetterFilter
@@ -96,7 +96,7 @@ func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
 }
 
 // settled is the selection as of an instant: what dies later is never part of it, so that what is redriven and dies
-// again is not redriven for ever; nor is what the tenant may not see any more.
+// again is not redriven forever; nor is what the tenant may not see any more.
 func (s Selection) settled(t tenant.ID, since, now time.Time) Selection {
 	s.Filter.Tenant = t
 	if s.Filter.From.Before(since) {
@@ -236,7 +236,7 @@ func (s *Operations) Operation(ctx context.Context, p tenant.Principal, id job.O
 	return s.store.Operation(ctx, p.Tenant, id)
 }
 
-// FindOperations lists operations, the newest first.
+// FindOperations lists operations, newest first.
 func (s *Operations) FindOperations(ctx context.Context, p tenant.Principal, page engine.Page) (engine.OperationPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.OperationPage{}, err

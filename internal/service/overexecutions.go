@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ExecutionSelection chooses executions: by their ids, or, where there are none, by a filter.
+// ExecutionSelection chooses executions: by their ids, or, if there are none, by a filter.
 type ExecutionSelection struct {
 	IDs    []job.ExecutionID
 	Filter engine.ExecutionFilter
@@ -331,7 +331,7 @@ func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids
 	return len(got.Added), nil
 }
 
-// anew is the new execution of one that has ended.
+// again is the new execution of one that has ended.
 func (r *Runner) anew(ctx context.Context, x *run, old job.Execution, jobs map[job.ID]job.Job) (e job.Execution, err error) {
 	j, ok := jobs[old.Job]
 	if !ok {

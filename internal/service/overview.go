@@ -42,7 +42,7 @@ const (
 	failingFor     = 24 * time.Hour
 	overviewListed = 10
 	overviewLooked = 200   // jobs that had a failure, of which it is asked how their last execution ended
-	overviewRead   = 4_000 // failures of a job in an hour, the latest first
+	overviewRead   = 4_000 // failures of a job in an hour, latest first
 )
 
 // Overview says how the tenant does.

@@ -25,7 +25,7 @@ func (s *Settings) QueueLimit(ctx context.Context, p tenant.Principal, queue str
 }
 
 // PauseQueue keeps what is in a queue of the tenant, and what comes into it, from starting, until an instant where one is
-// given; what runs goes on. Every server goes by it within two seconds. Pausing it again changes why and until when.
+// given; what runs continues. Every server goes by it within two seconds. Pausing it again changes why and until when.
 func (s *Settings) PauseQueue(ctx context.Context, p tenant.Principal, queue, why string, until time.Time) (l job.Limit, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err

@@ -30,7 +30,7 @@ const quotaAge = 2 * time.Second
 
 // quotas are those of all tenants, as they were read last.
 type quotas struct {
-	reading chan struct{} // whoever has put something in reads them anew; there is room for one
+	reading chan struct{} // whoever has put something in reads them again; there is room for one
 	known   atomic.Pointer[knownQuotas]
 }
 
@@ -39,7 +39,7 @@ type knownQuotas struct {
 	at time.Time
 }
 
-// forget has them read anew.
+// forget has them read again.
 func (q *quotas) forget() { q.known.Store(nil) }
 
 // find returns what is known of a tenant, and whether that is fresh.
@@ -65,7 +65,7 @@ func (s *shared) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, e
 	return t.Quota(), nil
 }
 
-// settings are those of a tenant, as the store had them 2 s ago or less; longer ago only while they are being read anew, or
+// settings are those of a tenant, as the store had them 2 s ago or less; longer ago only while they are being read again, or
 // cannot be. One that is not known has those of the free tier: whether there is such a tenant is for others to say.
 func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
 	q := &s.quotas
@@ -219,7 +219,7 @@ func (s *shared) beginOne(ctx context.Context, p tenant.Principal) error {
 	return s.takeExecutions(q, p.Tenant, 1)
 }
 
-// crowded says with *OverQuota that the tenant has as many jobs as it may have, if that is still so when they are counted anew.
+// crowded says with *OverQuota that the tenant has as many jobs as it may have, if that is still so when they are counted again.
 func (s *shared) crowded(ctx context.Context, t tenant.ID, n int, most int64) error {
 	has, err := s.store.CountJobs(ctx, t)
 	if err != nil {

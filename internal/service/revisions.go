@@ -23,7 +23,7 @@ type Revision struct {
 	Before  *job.Job // the revision before it; nil: it is not kept
 }
 
-// JobRevisions lists the revisions of a job that are kept, the latest first.
+// JobRevisions lists the revisions of a job that are kept, latest first.
 func (s *Jobs) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.Ref) ([]Revision, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func (s *Settings) Rule(ctx context.Context, p tenant.Principal, name string) (n
 	return s.store.Rule(ctx, p.Tenant, name)
 }
 
-// Blocked says why notices of a rule may not go to its URL any more, as far as the URL shows; "" where they may.
+// Blocked says why notices of a rule may not go to its URL any more, as far as the URL shows; "" if they may.
 func (s *Settings) Blocked(ctx context.Context, r notice.Rule) (string, error) {
 	v, err := s.barredURL(ctx, r.Tenant, "callback_url", r.URL)
 	if err != nil || len(v) == 0 {

@@ -63,7 +63,7 @@ type run struct {
 	tried   time.Time // what the last save that was not answered would have set UpdatedAt to
 }
 
-// Tick does a piece of every operation that may go on.
+// Tick does a piece of every operation that may continue.
 func (r *Runner) Tick(ctx context.Context) (time.Duration, error) {
 	errs := []error{r.take(ctx)}
 	pause := lookEach
@@ -81,7 +81,7 @@ func (r *Runner) Tick(ctx context.Context) (time.Duration, error) {
 	return pause, errors.Join(errs...)
 }
 
-// Close gives back what the runner has, for others to go on with at once.
+// Close gives back what the runner has, for others to continue with at once.
 func (r *Runner) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range r.runs {
@@ -203,7 +203,7 @@ func (x *run) piece() int {
 	return piece
 }
 
-// mark notes in the operation where another server would go on after these.
+// mark notes in the operation where another server would continue after these.
 func (x *run) mark(these []job.ExecutionID) error {
 	switch x.op.Kind {
 	case job.OpBackfill:
@@ -220,7 +220,7 @@ func (x *run) mark(these []job.ExecutionID) error {
 	return nil
 }
 
-// ours reports whether the operation still runs and is ours to go on with.
+// ours reports whether the operation still runs and is ours to continue with.
 func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
 	is, err := r.s.store.Operation(ctx, x.op.Tenant, x.op.ID)
 	switch {
@@ -382,7 +382,7 @@ func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (ov
 	return state != job.OpRunning, nil
 }
 
-// whyPassed says, for people, why some were passed over; "" where none was.
+// whyPassed says, for people, why some were passed over; "" if none was.
 func whyPassed(o job.Operation) string {
 	switch {
 	case o.Passed == 0:

@@ -111,7 +111,7 @@ func (s *Access) Secret(ctx context.Context, p tenant.Principal, name string) (e
 	return x, err
 }
 
-// PutSecret keeps a value under a name, as its next version where there is one. The same value again changes nothing.
+// PutSecret keeps a value under a name, as its next version if there is one. The same value again changes nothing.
 func (s *Access) PutSecret(ctx context.Context, p tenant.Principal, name, value string) (x engine.Secret, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, err

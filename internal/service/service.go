@@ -293,7 +293,7 @@ type Reports struct {
 	Total   engine.Total
 }
 
-// FindJobs lists jobs, the newest first.
+// FindJobs lists jobs, newest first.
 func (s *Jobs) FindJobs(ctx context.Context, p tenant.Principal, f engine.JobFilter, page engine.Page) (Reports, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Reports{}, err

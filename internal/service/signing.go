@@ -24,7 +24,7 @@ const SecretOverlap = 24 * time.Hour
 
 const maxOverlap = 30 * 24 * time.Hour
 
-// SigningSecrets lists what the tenant's callbacks are signed with, the newest first.
+// SigningSecrets lists what the tenant's callbacks are signed with, newest first.
 func (s *Access) SigningSecrets(ctx context.Context, p tenant.Principal) ([]engine.SigningSecret, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ type QueueStatus struct {
 	engine.Census
 	Day     engine.Minute   // what was counted in the last 24 hours
 	Lately  engine.Minute   // and in the last five minutes
-	Minutes []engine.Minute // one by one, the first one first, as far back as was asked
+	Minutes []engine.Minute // one by one, earliest first, as far back as was asked
 	Now     time.Time
 }
 

@@ -115,7 +115,7 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 // errUnchanged says that a job is as it is to be.
 var errUnchanged = errors.New("unchanged")
 
-// revise is the update that gives a job another definition. Where its schedule is another, it is planned anew; where it goes
+// revise is the update that gives a job another definition. Where its schedule is another, it is planned again; where it goes
 // to another destination, the credentials that were hidden for the one before are removed.
 func (s *Jobs) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
 	d.Schedule = stored(d.Schedule)

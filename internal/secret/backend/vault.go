@@ -174,7 +174,7 @@ func (v *Vault) signIn(ctx context.Context, fresh bool) (string, error) {
 	return v.token, nil
 }
 
-// given is the token of the settings. A file is read again each minute, or when its token was refused. mu is held.
+// given is the token of the settings. A file is read again each minute, or when its token was refused. The caller holds mu.
 func (v *Vault) given() (string, error) {
 	if v.cfg.Token != "" {
 		return v.cfg.Token, nil
