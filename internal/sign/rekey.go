@@ -32,7 +32,7 @@ func Stale(ctx context.Context, store Sealed, ring *seal.Ring) (n int, err error
 	return n, err
 }
 
-// Rekey seals every signing secret, and the key of callback tokens, anew under the first key of the ring, and answers with
+// Rekey seals every signing secret, and the key of callback tokens, again under the first key of the ring, and answers with
 // how many were under another, or under none. It may be run again at any time.
 func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
 	done := 0
@@ -62,9 +62,9 @@ func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
 	return done + n, err
 }
 
-// rekeyTokens seals the key of callback tokens anew.
+// rekeyTokens seals the key of callback tokens again.
 func rekeyTokens(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
-	if _, err := LoadTokens(ctx, store, ring); err != nil { // where there is no key yet, there is one now
+	if _, err := LoadTokens(ctx, store, ring); err != nil { // if there is no key yet, there is one now
 		return 0, err
 	}
 	kept, err := store.Share(ctx, sharedName, nil)

@@ -47,7 +47,7 @@ type secrets struct {
 	keys   []key
 	err    error // they cannot be opened
 	readAt time.Time
-	busy   bool // someone reads them anew; until then these hold
+	busy   bool // someone reads them again; until then these hold
 }
 
 type key struct {
@@ -63,7 +63,7 @@ func NewSecrets(store Store, seal Sealer, clk clock.Clock) *Secrets {
 // Seed has a tenant that has no secret get one when its first callback is made. It is for before the first.
 func (s *Secrets) Seed(make func(context.Context, tenant.ID) error) { s.seed = make }
 
-// Forget has a tenant's secrets read anew: they have changed.
+// Forget has a tenant's secrets read again: they have changed.
 func (s *Secrets) Forget(t tenant.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -229,7 +229,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// What has ended by its time signs no more, whether it was read anew or not.
+// What has ended by its time signs no more, whether it was read again or not.
 func TestExpiredSecretsDoNotSign(t *testing.T) {
 	sealing, now := ring(t), time.Unix(1_700_000_000, 0)
 	sealed, err := sealing.Seal(sign.Place("acme", "a"), []byte(sign.NewSecret(sign.HMAC)))

@@ -22,7 +22,7 @@ type knownJob struct {
 	paused bool
 }
 
-// plan takes in what a job is, and whether it is to fire later. mu is held.
+// plan takes in what a job is, and whether it is to fire later. The caller holds mu.
 func (r *recorder) plan(j job.Job) {
 	r.jobs[j.ID] = &knownJob{j.ID, j.Name, j.Tenant, j.State == job.Paused}
 	if delete(r.planned, j.ID); !j.NextRunAt.IsZero() && j.State != job.Deleted {
@@ -30,7 +30,7 @@ func (r *recorder) plan(j job.Job) {
 	}
 }
 
-// replan looks at what a job is. mu is held.
+// replan looks at what a job is. The caller holds mu.
 func (r *recorder) replan(ctx context.Context, t tenant.ID, id job.ID) {
 	if j, err := r.Store.Job(ctx, t, engine.Ref{ID: id}); err == nil {
 		r.plan(j)
@@ -69,7 +69,7 @@ func (r *recorder) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) 
 // changed says that an execution's job was changed.
 const changed = "changed"
 
-// withdraw writes down that what had not begun is gone. mu is held.
+// withdraw writes down that what had not begun is gone. The caller holds mu.
 func (r *recorder) withdraw(s *seen) {
 	delete(r.known, s.id)
 	r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Withdrawn, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name})
@@ -95,7 +95,7 @@ func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence)
 	})
 }
 
-// volley writes down what became of a firing. mu is held.
+// volley writes down the outcome of a firing. The caller holds mu.
 func (r *recorder) volley(ctx context.Context, f engine.Firing, ready map[job.ExecutionID]bool) {
 	if f.Overlap == job.OverlapReplace {
 		r.lookAt(ctx, "replaced", func(s *seen) bool { return s.job == f.Job })
@@ -127,7 +127,7 @@ func (r *recorder) volley(ctx context.Context, f engine.Firing, ready map[job.Ex
 	r.replan(ctx, f.Tenant, f.Job)
 }
 
-// alone notes where a job that skips what would overlap fires while an earlier fire of it lives. mu is held.
+// alone notes where a job that skips what would overlap fires while an earlier fire of it lives. The caller holds mu.
 func (r *recorder) alone(f engine.Firing, e job.Execution) {
 	if f.Overlap != job.OverlapSkip {
 		return
@@ -142,7 +142,7 @@ func (r *recorder) alone(f engine.Firing, e job.Execution) {
 // catchStep limits how many instants of a job are caught up in one step.
 const catchStep = 50
 
-// wrong notes what no history shows. mu is held.
+// wrong notes what no history shows. The caller holds mu.
 func (r *recorder) wrong(name, format string, args ...any) {
 	r.over = append(r.over, check.Violation{Check: name, What: fmt.Sprintf("after %v ", time.Since(r.begun)) + fmt.Sprintf(format, args...)})
 }
@@ -172,7 +172,7 @@ func (r *recorder) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, 
 	})
 }
 
-// pay takes what the start of an execution costs out of what was drawn for its group. mu is held.
+// pay takes what the start of an execution costs out of what was drawn for its group. The caller holds mu.
 func (r *recorder) pay(s *seen) {
 	if s.group.Key == 0 || s.group.Rate.IsZero() {
 		return

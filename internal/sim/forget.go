@@ -15,7 +15,7 @@ import (
 const keepDays = 2
 
 // forgets lets days pass after all else, and judges what is forgotten: nothing of a tenant before its days are over, all of it
-// after them, and nothing of one whose history is kept for ever.
+// after them, and nothing of one whose history is kept forever.
 func (w *world) forgets(s engine.Store) ([]check.Violation, error) {
 	ctx := context.Background()
 	f := &upkeep.Forgetter{Store: s, Clock: w.clock}

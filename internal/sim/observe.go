@@ -48,7 +48,7 @@ func (w *world) observe() {
 	}
 }
 
-// look notes what waits or is held for too long. The recorder's mu is held.
+// look notes what waits or is held for too long. The recorder's The caller holds mu.
 func (w *world) look() {
 	serving, calm := w.serving(), w.quiet.Load()
 	now, r := w.now(), w.store
@@ -116,7 +116,7 @@ func (t *inUse) add(s *seen) {
 func (s *seen) waiting() bool { return s.status == job.Pending || s.status == job.Retrying }
 
 // heldBack reports whether a limit, or a pause, may keep an execution from starting: of a group whatever runs, since those before it
-// may have other limits. mu is held.
+// may have other limits. The caller holds mu.
 func (r *recorder) heldBack(s *seen, running inUse, now time.Time) bool {
 	if s.group.Key != 0 && running.groups[s.group.Key] > 0 || r.deleted[s.job] {
 		return true
@@ -158,7 +158,7 @@ func (w *world) free(sessions map[string]bool) []*executor {
 	})
 }
 
-// limited takes a limit in, in place of any before. mu is held.
+// limited takes a limit in, in place of any before. The caller holds mu.
 func (r *recorder) limit(l job.Limit) {
 	k := [2]string{string(l.Tenant), l.Queue}
 	l.Pause = r.limits[k].Pause

@@ -148,7 +148,7 @@ func payload(tag, key string) []byte {
 	return b
 }
 
-// tagOf is the tag of an execution that a client asked for; "" where a schedule did, or it was redriven.
+// tagOf is the tag of an execution that a client asked for; "" if a schedule did, or it was redriven.
 func tagOf(e job.Execution) string {
 	var p load
 	if e.Trigger == job.ByHand || e.Trigger == job.ByRetry {
@@ -157,7 +157,7 @@ func tagOf(e job.Execution) string {
 	return p.Tag
 }
 
-// added writes down that there is a new execution. mu is held.
+// added writes down that there is a new execution. The caller holds mu.
 func (r *recorder) added(e job.Execution) {
 	s := &seen{
 		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, r.named), job: e.Job, tenant: e.Tenant, status: job.Pending,
@@ -171,7 +171,7 @@ func (r *recorder) added(e job.Execution) {
 	})
 }
 
-// look writes down what became of an execution; how says by which call. mu is held.
+// look writes down the outcome of an execution; how says by which call. The caller holds mu.
 func (r *recorder) look(ctx context.Context, s *seen, how string) {
 	e, err := r.Store.Execution(ctx, s.tenant, s.id)
 	if errors.Is(err, engine.ErrNotFound) && (how == changed || how == "deleted") && !s.held() {
@@ -197,7 +197,7 @@ func (r *recorder) look(ctx context.Context, s *seen, how string) {
 	}
 }
 
-// lookAt looks at those executions that f wants. mu is held.
+// lookAt looks at those executions that f wants. The caller holds mu.
 func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
 	var some []*seen
 	for _, s := range r.known {
@@ -331,7 +331,7 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 }
 
 // limited notes where more run under the limit that servers share than it allows. What runs in partitions that have moved since
-// is left out: it is counted by their new owner, and may be over. mu is held.
+// is left out: it is counted by their new owner, and may be over. The caller holds mu.
 func (r *recorder) limited() {
 	if r.shared == nil {
 		return
@@ -355,7 +355,7 @@ func groupName(g job.Group) string {
 	return fmt.Sprintf("%04x", uint16(g.Key))
 }
 
-// worker names the worker of a session. mu is held.
+// worker names the worker of a session. The caller holds mu.
 func (r *recorder) worker(id job.WorkerID) string {
 	if s := r.sessions[id]; s != nil {
 		return s.name

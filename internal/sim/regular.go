@@ -19,7 +19,7 @@ import (
 // every is the prefix of recurring jobs.
 const every = "every-"
 
-// regulars makes up what a client wants of jobs that fire again and again, for as long as the faults last and a little longer:
+// regulars makes up what a client wants of jobs that fire repeatedly, for as long as the faults last and a little longer:
 // it makes some, then changes, pauses, resumes, triggers and deletes them.
 func regulars(r *rand.Rand, client int, lasts time.Duration) []wish {
 	var out []wish
@@ -121,7 +121,7 @@ func (w *world) resumeAll() {
 	}
 }
 
-// instants compares the instants of a job that fires again and again with what there is of them: each has one execution, or
+// instants compares the instants of a job that fires repeatedly with what there is of them: each has one execution, or
 // one record that covers it.
 func instants(j job.Job, xs []job.Execution, jumped bool) []check.Violation {
 	wrong := func(format string, args ...any) []check.Violation {
@@ -176,5 +176,5 @@ func instants(j job.Job, xs []job.Execution, jumped bool) []check.Violation {
 	return nil
 }
 
-// recurs reports whether a job fires again and again.
+// recurs reports whether a job fires repeatedly.
 func recurs(name string) bool { return strings.HasPrefix(name, every) }

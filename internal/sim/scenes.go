@@ -18,7 +18,7 @@ type scenes struct {
 	tenants  []tenant.ID   // the default one, and perhaps another
 	whose    []tenant.ID   // by client
 	mixed    bool          // some servers have workers, and some do not
-	regular  bool          // there are jobs that fire again and again
+	regular  bool          // there are jobs that fire repeatedly
 	apart    bool          // schedulers own partitions, and have a loop for what is behind
 	encore   time.Duration // after the last fault: much is asked for; 0: nothing
 	outage   fault         // all servers are gone for long; last 0: never

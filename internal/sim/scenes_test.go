@@ -99,7 +99,7 @@ func (s *unrevised) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, 
 	return due, err
 }
 
-// unpaused says that a job is paused, and has it go on.
+// unpaused says that a job is paused, and has it continue.
 type unpaused struct{ engine.Store }
 
 func (s *unpaused) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {

@@ -52,7 +52,7 @@ type wish struct {
 	kind    wishKind
 	def     job.Definition   // of a job to be made
 	lim     job.Limit        // to be set
-	last    time.Duration    // that a pause lasts, or a job that fires again and again
+	last    time.Duration    // that a pause lasts, or a job that fires repeatedly
 	defs    []job.Definition // of jobs that are made with one call
 	version int              // of a job that is changed
 	key     string           // the value of the concurrency key in a payload of its own
@@ -92,8 +92,8 @@ const (
 	killWorker
 	stopWorker  // it drains and leaves
 	pauseWorker // it stands still
-	cutWorker   // it goes on, and what it sends waits
-	cutServer   // it goes on, and cannot say that it lives
+	cutWorker   // it continues, and what it sends waits
+	cutServer   // it continues, and cannot say that it lives
 	stopServer  // it gives up what it owns, and is killed
 	slowStore
 	faultKinds
@@ -386,7 +386,7 @@ func conductOf(seed uint64, jobName string, n int, token int64) conduct {
 		return conduct{failForGood, quick}
 	case k < 78:
 		return conduct{panics, quick}
-	case k < 81 && n < 8 && token%3 == 0: // not for ever, though a snooze does not count as an attempt
+	case k < 81 && n < 8 && token%3 == 0: // not forever, though a snooze does not count as an attempt
 		return conduct{succeed, quick}
 	case k < 81 && n < 8:
 		return conduct{snooze, quick}

@@ -154,7 +154,7 @@ func (w *world) pool(name string) worker.Config {
 	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: slots, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
-// board tells a server who owns what. Cut off from it, the server goes on with all else.
+// board tells a server who owns what. Cut off from it, the server continues with all else.
 type board struct {
 	engine.Owners
 	cut atomic.Bool

@@ -64,7 +64,7 @@ type world struct {
 	started int       // guarded by mu: servers and workers so far, for their names
 }
 
-// leftBehind outlasts calls of the store that nobody waits for any more: a server serves many callers by one call, for up to 10 s
+// leftBehind outlasts store calls that nobody waits for any more: a server serves many callers by one call, for up to 10 s
 // after the last of them has gone.
 const leftBehind = 20 * time.Second
 
@@ -182,7 +182,7 @@ func shared(o engine.Owners) *enginetest.Shared {
 	return s
 }
 
-// after waits, and reports whether the run goes on.
+// after waits, and reports whether the run continues.
 func (w *world) after(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

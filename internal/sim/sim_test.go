@@ -51,7 +51,7 @@ var template = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// memory is a folder in memory, where there is one: a disk that is waited for at every commit takes most of the time.
+// memory is a folder in memory, if there is one: a disk that is waited for at every commit takes most of the time.
 func memory() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {

@@ -47,7 +47,7 @@ func Unmarshal(data []byte, v any) error {
 }
 
 // decoder is the state of one pass over one document. Methods that read
-// return false when reading cannot go on; the reason is then in problems.
+// return false when reading cannot continue; the reason is then in problems.
 type decoder struct {
 	data     []byte
 	pos      int

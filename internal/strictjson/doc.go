@@ -5,7 +5,7 @@
 // holds it to RFC 8259 to the letter. What it refuses it explains: each
 // Problem names the field, the value as it was written and what would be
 // right, and one Error carries up to 20 of them, so that a sender can mend a
-// document in one go.
+// document at once.
 //
 // It never guesses. Field names match in exact case, unknown fields and keys
 // given twice are refused at every depth, whole numbers are written as whole

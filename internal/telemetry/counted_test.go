@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
-// What was to be tried again and ended, since its job was deleted or it was asked to stop, is counted as it ended.
+// What was to be retried and ended, since its job was deleted or it was asked to stop, is counted as it ended.
 func TestWhatIsOverruled(t *testing.T) {
 	m := telemetry.NewMetrics("test")
 	inner := &instant{}

@@ -51,7 +51,7 @@ func (h *held) find(l job.Lease) (lease, bool) {
 	return x, true
 }
 
-// take forgets a lease and says what was known of it. mu is held.
+// take forgets a lease and says what was known of it. The caller holds mu.
 func (h *held) take(l job.Lease) (lease, bool) {
 	x, ok := h.find(l)
 	if ok {

@@ -22,7 +22,7 @@ func newHistogram(name, help string, bounds []float64) *histogram {
 	return &histogram{desc: prometheus.NewDesc("carillon_"+name, help, nil, nil), bounds: bounds, counts: make([]uint64, len(bounds)+1)}
 }
 
-// add counts a duration; less than nothing is nothing. mu is held.
+// add counts a duration; less than nothing is nothing. The caller holds mu.
 func (h *histogram) add(d time.Duration) {
 	v := max(0, d).Seconds()
 	i := 0

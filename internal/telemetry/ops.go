@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// op is a group of calls of the store that are told apart.
+// op is a group of store calls that are distinguished.
 type op uint8
 
 const (

@@ -28,7 +28,7 @@ func Over(store engine.Store, clk clock.Clock, m *Metrics, t *Tracer) *Store {
 	return s
 }
 
-// call is one call of the store.
+// call is one store call.
 type call struct {
 	store *Store
 	op    op

@@ -206,7 +206,7 @@ func rootOf(id job.ExecutionID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id), SpanID: trace.SpanID(id[8:]), TraceFlags: trace.FlagsSampled, Remote: true})
 }
 
-// attemptOf is the span of an attempt, whose id is the token; workers go on from it.
+// attemptOf is the span of an attempt, whose id is the token; workers continue from it.
 func attemptOf(l job.Lease) (s trace.SpanID) {
 	binary.BigEndian.PutUint64(s[:], uint64(max(l.Token, 1)))
 	return s
@@ -237,7 +237,7 @@ func (s span) end(err error) {
 	s.on.End()
 }
 
-// child begins a span of a call of the store, where the caller is part of a trace that is told.
+// child begins a span of a store call, where the caller is part of a trace that is told.
 func (t *Tracer) child(ctx context.Context, o op) (context.Context, span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, span{}

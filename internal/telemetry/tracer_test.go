@@ -146,7 +146,7 @@ func tell(t *testing.T, c TracerConfig) *Tracer {
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // nobody waits for a collector that is not there
+		cancel() // nobody waits for a collector that does not exist
 		_ = tracer.Close(ctx)
 	})
 	return tracer

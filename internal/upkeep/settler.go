@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Settler goes on with holding or freeing what waits of jobs that were paused or resumed with more waiting than one
+// Settler continues with holding or freeing what waits of jobs that were paused or resumed with more waiting than one
 // transaction goes through.
 type Settler struct{ Store engine.Jobs }
 

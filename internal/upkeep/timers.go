@@ -20,7 +20,7 @@ type Watchdog struct {
 		Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
 	}
 	Clock clock.Clock       // the store's
-	Hint  func([]job.Ready) // told of executions that are tried again
+	Hint  func([]job.Ready) // told of executions that are retried
 	Log   *slog.Logger
 }
 
@@ -119,7 +119,7 @@ const (
 )
 
 // Tick redrives what is due. One that cannot be run again, because its job was deleted or another holds its unique key,
-// is put off for a while, so that it never hides the others.
+// is postponed for a while, so that it never hides the others.
 func (r *Redriver) Tick(ctx context.Context) (time.Duration, error) {
 	due, err := r.Store.Redrivable(ctx, redriveBatch)
 	if err != nil {

@@ -182,7 +182,7 @@ func TestRedriver(t *testing.T) {
 		if _, err := r.Tick(t.Context()); !errors.Is(err, away) {
 			t.Errorf("a store that is away: %v", err)
 		}
-		away = nil // and nothing was put off for it
+		away = nil // and nothing was postponed for it
 		for range 5 {
 			if _, err := r.Tick(t.Context()); err != nil {
 				t.Fatal(err)

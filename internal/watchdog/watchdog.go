@@ -16,7 +16,7 @@ import (
 
 const (
 	idleLimit  = time.Minute
-	idleWork   = 300 * time.Millisecond // of processor time in idleLimit, or less: next to nothing
+	idleWork   = 300 * time.Millisecond // of CPU time in idleLimit, or less: next to nothing
 	shortLimit = 5 * time.Minute
 	longLimit  = 20 * time.Minute // without -short
 	raceFactor = 5

@@ -159,7 +159,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// number is a number as JSON has it.
+// number is a number as in JSON.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // writer makes JSON of nodes.

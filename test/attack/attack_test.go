@@ -88,7 +88,7 @@ type caller interface {
 }
 
 // stranger has no credential, and comes from another address with each request: a server soon stops answering an address
-// that goes on guessing. Only Linux has all of 127.0.0.0/8 without being told.
+// that continues guessing. Only Linux has all of 127.0.0.0/8 without being told.
 type stranger struct {
 	base string
 	n    int

@@ -58,7 +58,7 @@ func TestReach(t *testing.T) {
 		if e.Error != nil {
 			kind = e.Error.Type
 		}
-		// A name that does not resolve where there is no network is out of reach just as well.
+		// A name that does not resolve if there is no network is out of reach just as well.
 		s.row(e.Status == "FAILED" && (kind == "BLOCKED_ADDRESS" || kind == "DNS_RESOLUTION_FAILED"), names[id], e.Status+" "+kind)
 	}
 	for _, rule := range []string{"http://127.0.0.1:" + port, "http://169.254.169.254/", "file:///etc/passwd"} {

@@ -60,7 +60,7 @@ func TestDevNeedsNothing(t *testing.T) {
 	harness.Eventually(t, 30*time.Second, "the sample jobs to run again", func() bool {
 		hello := harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-hello/executions?status=SUCCEEDED", "").Pagination.Total
 		flaky := harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-flaky/executions?status=SUCCEEDED", "").Pagination.Total
-		return hello >= 2 && flaky >= 2 // they ring again and again
+		return hello >= 2 && flaky >= 2 // they ring repeatedly
 	})
 	if code := p.End(os.Interrupt); code != 0 {
 		t.Errorf("exit code %d", code)

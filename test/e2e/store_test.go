@@ -96,7 +96,7 @@ func TestBackupOfARunningServer(t *testing.T) {
 	}
 }
 
-// Schedules go on after a move: each second fires once, whichever store it is in.
+// Schedules continue after a move: each second fires once, whichever store it is in.
 func TestMoveToPostgres(t *testing.T) {
 	t.Parallel()
 	data, to := t.TempDir(), postgrestest.URL(t)

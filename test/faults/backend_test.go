@@ -14,7 +14,7 @@ import (
 )
 
 // Some of the processes of PostgreSQL that a server uses stand still for more than two leases, one after the other and with what they
-// were about to do: requests on them end in time, all others go on, and no lease is lost (row 16).
+// were about to do: requests on them end in time, all others continue, and no lease is lost (row 16).
 func TestAProcessOfTheDatabaseStandsStill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures by the clock what a busy machine cannot keep; make faults-all runs it")

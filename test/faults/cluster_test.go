@@ -90,7 +90,7 @@ func (c *cluster) joinWith(env []string, where string, args ...string) *member {
 	return m
 }
 
-// known waits until a server that has begun, or begun anew, is in the roster, and notes its name there.
+// known waits until a server that has begun, or begun again, is in the roster, and notes its name there.
 func (c *cluster) known(m *member) {
 	c.Helper()
 	harness.Eventually(c.T, 30*time.Second, "a new scheduler", func() bool {
@@ -104,7 +104,7 @@ func (c *cluster) known(m *member) {
 	})
 }
 
-// api is a client of a server that lives.
+// api is a client of a live server.
 func (c *cluster) api() *harness.Client {
 	if c.front != nil {
 		return c.front.Client
@@ -164,7 +164,7 @@ func (c *cluster) owners() map[string][]job.Partition {
 	return by
 }
 
-// settled waits until every partition has an owner that lives and is not the one that is gone, and returns how long that took.
+// settled waits until every partition has an live owner and is not the one that is gone, and returns how long that took.
 func (c *cluster) settled(gone string, since time.Time) time.Duration {
 	c.Helper()
 	var by map[string][]job.Partition

@@ -55,7 +55,7 @@ type ref struct {
 	tenant int
 }
 
-// pause is a time in which a queue was paused, from the answer to the question to go on.
+// pause is a time in which a queue was paused, from the answer to the question to continue.
 type pause struct {
 	tenant   int
 	from, to time.Duration
@@ -244,7 +244,7 @@ func (c *crowd) load(rate float64, stop <-chan struct{}) {
 	}
 }
 
-// create sends a request under its key until it is told what became of it.
+// create sends a request under its key until it is told its outcome.
 func (c *crowd) create(w wish) {
 	path, body := "/api/v1/jobs", w.body
 	if w.n > 1 {

@@ -55,7 +55,7 @@ func fill(t *testing.T, dir string) (free func()) {
 }
 
 // The disk of the store is full: what cannot be kept is refused with 503 and when to come again, readiness says so, nothing
-// that was acknowledged is lost, and when there is room again everything goes on by itself (row 17).
+// that was acknowledged is lost, and when there is room again everything continues by itself (row 17).
 func TestTheDiskIsFull(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a small disk is made with tmpfs")

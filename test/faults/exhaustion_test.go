@@ -79,7 +79,7 @@ func TestTheDatabaseHasNoConnectionLeft(t *testing.T) {
 	in.once()
 }
 
-// A server has no file descriptor left: it takes no new connections, keeps those of its workers, so that no lease is lost, and goes on
+// A server has no file descriptor left: it takes no new connections, keeps those of its workers, so that no lease is lost, and continues
 // by itself when there are some again (row 44).
 func TestNoFileDescriptorIsLeft(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {

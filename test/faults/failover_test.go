@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// The scheduler that owns the most is killed again and again. It measures how long its partitions have no owner, how long
+// The scheduler that owns the most is killed repeatedly. It measures how long its partitions have no owner, how long
 // until the first instant that they owed fires, and until nothing is owed any more; make bench-failover kills twenty.
 func TestFailover(t *testing.T) {
 	t.Parallel()
