@@ -30,7 +30,7 @@ type book struct {
 	running bool             // guarded by mu: somebody sends
 	ending  bool             // guarded by mu: nothing is gathered any more
 	writers []*lineWriter    // guarded by mu
-	room    chan struct{}    // guarded by mu: closed and made anew when lines were taken
+	room    chan struct{}    // guarded by mu: closed and made again when lines were taken
 	hurry   chan struct{}    // there is enough for a batch, or it is to end
 	idle    chan struct{}    // guarded by mu: closed when nobody sends
 }
@@ -93,7 +93,7 @@ func (b *book) line(stream, text string) {
 	}
 }
 
-// mark says how many lines were dropped before the one that comes. mu is held.
+// mark says how many lines were dropped before the one that comes. The caller holds mu.
 func (b *book) mark(at time.Time) {
 	if b.dropped == 0 {
 		return
@@ -104,18 +104,18 @@ func (b *book) mark(at time.Time) {
 }
 
 // crowded reports whether there is no room for so many bytes, in this book or in all. A book that is empty has room, since
-// what wakes a writer is that its own lines were taken. mu is held.
+// what wakes a writer is that its own lines were taken. The caller holds mu.
 func (b *book) crowded(n int) bool {
 	return b.size > 0 && (b.size+n > maxOnWay || b.all.Load()+int64(n) > poolOnWay)
 }
 
-// put adds a line. mu is held.
+// put adds a line. The caller holds mu.
 func (b *book) put(l client.LogLine) {
 	b.lines = append(b.lines, l)
 	b.resize(b.size + len(l.Text) + lineCost)
 }
 
-// resize notes how much the book holds. mu is held.
+// resize notes how much the book holds. The caller holds mu.
 func (b *book) resize(size int) {
 	b.all.Add(int64(size - b.size))
 	b.size = size
@@ -231,7 +231,7 @@ func (b *book) stop() {
 	b.room = make(chan struct{})
 }
 
-// deafen forgets what is not sent, and what is to come. mu is held.
+// deafen forgets what is not sent, and what is to come. The caller holds mu.
 func (b *book) deafen() {
 	b.deaf, b.lines, b.dropped = true, nil, 0
 	b.resize(0)

@@ -37,7 +37,7 @@ type queued struct {
 const (
 	ahead    = 50 * time.Millisecond
 	maxAhead = 1000
-	second   = 100         // attempts that a claim asks for at the least while another is on its way
+	second   = 100         // attempts that a claim asks for at least while another is on its way
 	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
 )
 
@@ -93,7 +93,7 @@ func (d *desk) add(as []client.Attempt) {
 
 // supersede lets go of an older attempt of an execution that was given out again: its lease is gone, whether the server
 // has said so yet or not. It answers false where it is the new one whose lease is gone, since claims may be answered out of
-// order. mu is held.
+// order. The caller holds mu.
 func (d *desk) supersede(a *client.Attempt) bool {
 	if old, ok := d.running[a.ExecutionID]; ok {
 		if old.attempt.FencingToken > a.FencingToken {
@@ -115,14 +115,14 @@ func (d *desk) supersede(a *client.Attempt) bool {
 // taken returns how many slots are in use. The caller holds mu.
 func (d *desk) taken() int { return len(d.running) + len(d.lost) }
 
-// fill starts queued attempts while slots are free. mu is held.
+// fill starts queued attempts while slots are free. The caller holds mu.
 func (d *desk) fill() {
 	for r := d.next(); r != nil; r = d.next() {
 		go d.slot(r)
 	}
 }
 
-// next moves the head of the queue to what runs; nil: there is none, or no slot. mu is held.
+// next moves the head of the queue to what runs; nil: there is none, or no slot. The caller holds mu.
 func (d *desk) next() *running {
 	for len(d.queue) > 0 && d.taken() < d.slots {
 		a := d.queue[0].attempt

@@ -73,7 +73,7 @@ type never struct{ error }
 func (n never) Unwrap() error { return n.error }
 
 // Outcome returns the outcome of the error that work ended with: none is a success, Snooze and Never what they say, and any
-// other a failure that may be tried again.
+// other a failure that may be retried.
 func Outcome(err error) client.Outcome {
 	if err == nil {
 		return client.Outcome{Status: client.Succeeded}

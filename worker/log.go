@@ -107,7 +107,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// emit passes the line on. mu is held.
+// emit passes the line on. The caller holds mu.
 func (w *lineWriter) emit() {
 	for len(w.part) > maxLine {
 		w.book.line(w.stream, string(w.part[:maxLine]))

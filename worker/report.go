@@ -42,7 +42,7 @@ func sound(o client.Outcome) client.Outcome {
 	return o
 }
 
-// unfit is the failure that stands for an outcome which cannot be reported. Only what had failed by itself is tried again.
+// unfit is the failure that stands for an outcome which cannot be reported. Only what had failed by itself is retried.
 func unfit(o client.Outcome, why string) client.Outcome {
 	return client.Outcome{
 		ExecutionID: o.ExecutionID, FencingToken: o.FencingToken, Status: client.Failed, Retryable: o.Status == client.Failed && o.Retryable,
@@ -59,7 +59,7 @@ func short(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(dots)], "") + dots
 }
 
-// weight is about how many bytes an outcome has on the way, at the most.
+// weight is about how many bytes an outcome has on the way, at most.
 func weight(o client.Outcome) int {
 	const escaped = 6 // bytes for one, in a text full of control characters
 	n := 512 + len(o.Result)

@@ -88,7 +88,7 @@ func (r *running) context() context.Context {
 	return r.make()
 }
 
-// make makes the context if there is none yet, as it would be had it been there all the time. mu is held.
+// make makes the context if there is none yet, as it would be had it been there all the time. The caller holds mu.
 func (r *running) make() context.Context {
 	if r.whole != nil {
 		return r.whole

@@ -51,7 +51,7 @@ func TestSlotsFollowWhatWaits(t *testing.T) {
 		s.add(1, 300)
 		at(1500*time.Millisecond, 3, 3) // one more waits
 		s.add(50, 300)
-		at(1500*time.Millisecond, 8, 8) // at the most
+		at(1500*time.Millisecond, 8, 8) // at most
 		<-time.After(2 * time.Minute)
 		at(0, 2, 0) // all done
 		cancel()

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // Handler runs one attempt. What it returns is kept as the execution's result, as JSON; nil: there is none. An error is a
-// failure that is tried again as the job's policy says, unless it is made by Never or Snooze.
+// failure that is retried as the job's policy says, unless it is made by Never or Snooze.
 type Handler func(ctx context.Context, a client.Attempt) (result any, err error)
 
 // Middleware is wrapped around handlers.
@@ -227,7 +227,7 @@ func AttemptFrom(ctx context.Context) (a client.Attempt, ok bool) {
 	return a, false
 }
 
-// Traceparent is the W3C trace context that the attempt of ctx is part of, for a tracer to go on from; "": none.
+// Traceparent is the W3C trace context that the attempt of ctx is part of, for a tracer to continue from; "": none.
 func Traceparent(ctx context.Context) string {
 	a, _ := AttemptFrom(ctx)
 	return a.Traceparent

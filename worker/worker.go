@@ -61,7 +61,7 @@ type Config struct {
 	Targets  []string
 	Kinds    []string      // of handlers, for the target worker
 	Slots    int           // attempts run at once, to begin with
-	MaxSlots int           // and at the most: as many as run and wait, if the source is a Gauge; else twice as many while they do not suffice
+	MaxSlots int           // and at most: as many as run and wait, if the source is a Gauge; else twice as many while they do not suffice
 	Scale    time.Duration // how often the number of slots is looked at
 	Drain    time.Duration // how long a stop waits for what runs
 	Logger   *slog.Logger

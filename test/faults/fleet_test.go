@@ -61,7 +61,7 @@ type plan struct {
 	options []string      // of PostgreSQL
 }
 
-// node is a place where a process runs, again and again.
+// node is a place where a process runs, repeatedly.
 type node struct {
 	name  string
 	store *harness.Link // of servers

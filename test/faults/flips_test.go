@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The owners of all partitions change under two servers, again and again, each time behind their backs: each goes on for a while as if it
+// The owners of all partitions change under two servers, repeatedly, each time behind their backs: each continues for a while as if it
 // owned what is the other's. Every instant that is owed fires once all the same (row 12).
 func TestOwnersThatChangeAllTheTime(t *testing.T) {
 	t.Parallel()

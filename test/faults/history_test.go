@@ -23,7 +23,7 @@ type creation struct {
 	job     string // of the first answer that did tell
 }
 
-// clients create jobs and send each request again, under its key, until they are told what became of it.
+// clients create jobs and send each request again, under its key, until they are told its outcome.
 type clients struct {
 	t    *testing.T
 	base func() string

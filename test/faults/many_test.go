@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// Three servers share a few hundred recurring jobs. One is killed, one stands still for longer than it may and goes on, one
+// Three servers share a few hundred recurring jobs. One is killed, one stands still for longer than it may and continues, one
 // is cut off from the database, another joins: every time the partitions move within ten seconds, and in the end every
 // instant that is owed, counted by looking at every second, has fired once or is recorded as skipped.
 func TestManySchedulers(t *testing.T) {
@@ -47,7 +47,7 @@ func TestManySchedulers(t *testing.T) {
 			c.arrived(30*time.Second, "calls after another has joined", c.jobs, time.Now())
 			c.Logf("joined: even after %v; the latest call came %v after its instant", took, c.latest(began, failover))
 		},
-		func() { // it stands still, and goes on as if it owned what it owned
+		func() { // it stands still, and continues as if it owned what it owned
 			m := c.other(cut)
 			began := time.Now()
 			m.Freeze()

@@ -268,7 +268,7 @@ func (f *fleet) promise() time.Duration { return f.lease + 10*time.Second }
 // late sets when a call is late: what is due is prepared before, and the machine may be busy.
 const late = 1500 * time.Millisecond
 
-// recovered returns a look at what a fault still holds up. What the process held must have ended or be queued or run anew. And of
+// recovered returns a look at what a fault still holds up. What the process held must have ended or be queued or run again. And of
 // every probe, which is owed each second, all instants since the fault must have come, up to one that was not staged before the
 // fault and is in time. When nothing is held up any more, it notes when the last thing came that was late.
 func (f *fleet) recovered(x *fault) func() (missing string) {

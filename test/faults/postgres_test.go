@@ -153,8 +153,8 @@ func (s *privateServer) databaseOn(folder string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/small?sslmode=disable", s.port)
 }
 
-// The database crashes again and again under load: what was acknowledged is there, what was not is resolved by its key or
-// token, and everything goes on by itself (row 13).
+// The database crashes repeatedly under load: what was acknowledged is there, what was not is resolved by its key or
+// token, and everything continues by itself (row 13).
 func TestTheDatabaseCrashesUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := newServer(t, newFolder(t))

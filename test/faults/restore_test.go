@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// A backup is restored while a worker goes on: what it was given since is not known any more, what it was given of what the
+// A backup is restored while a worker continues: what it was given since is not known any more, what it was given of what the
 // backup has is given again under a token of a new epoch, and none of its results count (row 46).
 func TestARestoreUnderAWorker(t *testing.T) {
 	t.Parallel()

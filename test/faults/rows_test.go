@@ -150,7 +150,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// A server is cut off from its database: it refuses in time, says that it is not ready, keeps nothing half, and goes on by
+// A server is cut off from its database: it refuses in time, says that it is not ready, keeps nothing half, and continues by
 // itself (rows 11 and 16).
 func TestTheDatabaseIsCutOff(t *testing.T) {
 	t.Parallel()

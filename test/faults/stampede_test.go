@@ -23,7 +23,7 @@ import (
 )
 
 // Very many workers lose their server at once and come back at once. Those that it has no room for yet are told when to come again, all
-// have a session in the end, and meanwhile it goes on accepting and running what others ask for (row 42).
+// have a session in the end, and meanwhile it continues accepting and running what others ask for (row 42).
 func TestVeryManyWorkersComeBackAtOnce(t *testing.T) {
 	stubs := 700 // the burst of a tenant is 1000, and half of it is used when they come back
 	if all {
@@ -104,7 +104,7 @@ func (f *stampede) registered(n int) {
 	harness.Eventually(f.T, time.Minute, fmt.Sprintf("%d sessions", n), func() bool { return f.alive() == n })
 }
 
-// forget has all register anew, as they do whose server is gone.
+// forget has all register again, as they do whose server is gone.
 func (f *stampede) forget() {
 	f.in.Store(0)
 	f.epoch.Add(1)

@@ -64,7 +64,7 @@ func followed(s *privateServer) {
 	})
 }
 
-// The database fails over to a standby that has everything: nothing that was acknowledged is lost, and all goes on by itself
+// The database fails over to a standby that has everything: nothing that was acknowledged is lost, and all continues by itself
 // (row 14).
 func TestFailoverToAStandbyThatHasEverything(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type asks struct {
 	MS     int    `json:"ms,omitempty"`    // the answer takes so long
 	Fail   int    `json:"fail,omitempty"`  // the first so many attempts fail
 	Group  string `json:"group,omitempty"` // what shares a limit
-	Max    int    `json:"max,omitempty"`   // of the group run at once, at the most
+	Max    int    `json:"max,omitempty"`   // of the group run at once, at most
 	Paused bool   `json:"paused,omitempty"`
 }
 

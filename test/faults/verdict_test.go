@@ -39,7 +39,7 @@ type found struct {
 // tables say.
 func (f *fleet) verdict() {
 	f.Helper()
-	end := time.Now().Truncate(time.Second).UTC() // what recurs goes on
+	end := time.Now().Truncate(time.Second).UTC() // what recurs continues
 	x := &f.found
 	x.tenant = map[string]int{}
 	f.wrong = append(f.wrong, f.jobs.wrong...)

@@ -22,7 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// Every call of the store may happen and be reported as failed: under load of all that users and workers ask for, nothing is
+// Every store call may happen and be reported as failed: under load of all that users and workers ask for, nothing is
 // lost, nothing is done twice, and everything ends (row 15).
 func TestCommitsThatAreReportedAsFailed(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 		wg.Go(func() { u.post(202, "/api/v1/executions/"+long[i]+"/cancel", "") })
 	}
 	wg.Wait()
-	// Calls share commits, and a quick machine needs few: go on until there was something to survive.
+	// Calls share commits, and a quick machine needs few: continue until there was something to survive.
 	for wave := 0; wave < 200 && sum(faulty.Injected()) < 10 && f.After >= 0.05; wave++ {
 		for range 5 {
 			c.create(call)

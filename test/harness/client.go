@@ -37,7 +37,7 @@ type Answer struct {
 // caller gives up on an answer after a while, as callers do.
 var caller = &http.Client{Timeout: Slack * 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 
-// Do sends a request, with headers given as names and values; an error where there is no answer.
+// Do sends a request, with headers given as names and values; an error if there is no answer.
 func (c *Client) Do(method, path, body string, headers ...string) (Answer, error) {
 	r, err := http.NewRequest(method, c.Base+path, strings.NewReader(body))
 	if err != nil {

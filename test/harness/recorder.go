@@ -103,7 +103,7 @@ func worker(q *http.Request) (id, verb string, ok bool) {
 	return strings.Cut(rest, "/")
 }
 
-// asks notes a request of a worker; what it returns notes the answer, which has the status 0 where there is none.
+// asks notes a request of a worker; what it returns notes the answer, which has the status 0 if there is none.
 func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, answer []byte)) {
 	id, verb, ok := worker(q)
 	if !ok {

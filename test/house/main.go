@@ -169,7 +169,7 @@ func arrows(files map[string]*ast.File) (all, back int) {
 	return all, back
 }
 
-// arrange puts files in an order with few arrows against it: again and again the file that has the most arrows out of, and the
+// arrange puts files in an order with few arrows against it: repeatedly the file that has the most arrows out of, and the
 // fewest into it, of those that are left (Eades, Lin and Smyth).
 func arrange(to map[string]map[string]bool) map[string]int {
 	left := slices.Sorted(maps.Keys(to))
