@@ -97,7 +97,7 @@ var table = map[string]rule{
 	"internal/notify":    {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/delivery":  {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
-	"internal/secret":         {ours: []string{core, "client", "internal/engine", "internal/delivery", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
+	"internal/secret":         {ours: []string{core, "client", "internal/clock", "internal/engine", "internal/delivery", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
 	"internal/secret/backend": {ours: []string{core, "internal/secret"}, why: "it reads secrets that others keep, and knows nobody who asks for them"},
 	"internal/sign":           {ours: []string{core, "client", "internal/engine", "internal/delivery", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 

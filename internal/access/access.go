@@ -126,7 +126,7 @@ func (a *Authenticator) exists(ctx context.Context, t tenant.ID) (bool, error) {
 	a.mu.Lock()
 	until := a.tenants[t]
 	a.mu.Unlock()
-	if now.Before(until) {
+	if clock.Fresh(now, until, remember) {
 		return true, nil
 	}
 	ok, err := a.store.HasTenant(ctx, t)
@@ -147,7 +147,7 @@ func (a *Authenticator) find(ctx context.Context, hash [32]byte) (engine.Key, er
 	a.mu.Lock()
 	hit, ok := a.cache[hash]
 	a.mu.Unlock()
-	if !ok || !now.Before(hit.until) {
+	if !ok || !clock.Fresh(now, hit.until, remember) {
 		k, err := a.store.Key(ctx, hash)
 		if errors.Is(err, engine.ErrNotFound) {
 			a.mu.Lock()

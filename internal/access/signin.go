@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -98,7 +99,7 @@ func (a *Authenticator) SignedIn(ctx context.Context, value string) (engine.Sign
 	hit, ok := a.signIns[hash]
 	seen := a.seen[hash]
 	a.mu.Unlock()
-	if !ok || !now.Before(hit.until) {
+	if !ok || !clock.Fresh(now, hit.until, remember) {
 		s, err := a.store.SignIn(ctx, hash)
 		if errors.Is(err, engine.ErrNotFound) {
 			a.Forget(hash)

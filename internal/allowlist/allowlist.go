@@ -110,5 +110,5 @@ func (l *Lists) read(ctx context.Context) (map[tenant.ID]rules, error) {
 func (l *Lists) known() (_ map[tenant.ID]rules, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lists, l.clock.Now().Before(l.until)
+	return l.lists, clock.Fresh(l.clock.Now(), l.until, remember)
 }

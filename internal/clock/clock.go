@@ -52,3 +52,10 @@ func (m *Manual) Advance(d time.Duration) {
 	defer m.mu.Unlock()
 	m.at = m.at.Add(d)
 }
+
+// Fresh reports whether something that was read, and may be used again for life, until an instant, may be. What was read before the clock
+// was set back may not: it would be used for as long as the clock was set back by.
+func Fresh(now, until time.Time, life time.Duration) bool {
+	left := until.Sub(now)
+	return left > 0 && left <= life
+}

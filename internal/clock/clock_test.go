@@ -166,3 +166,13 @@ func TestSkews(t *testing.T) {
 		t.Errorf("nothing: %v, %v", s, err)
 	}
 }
+
+func TestFresh(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	until := now.Add(3 * time.Second)
+	for step, want := range map[time.Duration]bool{0: true, 2 * time.Second: true, 3 * time.Second: false, -time.Millisecond: false, -time.Hour: false} {
+		if got := Fresh(now.Add(step), until, 3*time.Second); got != want {
+			t.Errorf("%v after it was read: fresh %v, want %v", step, got, want)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/delivery"
@@ -138,7 +139,7 @@ func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := v.now()
-	if now.Before(f.until) {
+	if clock.Fresh(now, f.until, x.cache) {
 		return f.kept, nil
 	}
 	for _, was := range []failure{f.failed, broken} {
@@ -278,7 +279,7 @@ func (v *Vault) fetchWithin(ctx context.Context, within patience, t tenant.ID, n
 	f, slow := x.values[managedKey{t, name}], now.Before(x.slow[p.Backend])
 	x.mu.Unlock()
 	if f != nil && f.mu.TryLock() {
-		k, fresh := f.kept, now.Before(f.until)
+		k, fresh := f.kept, clock.Fresh(now, f.until, x.cache)
 		f.mu.Unlock()
 		if fresh {
 			return k, nil

@@ -48,10 +48,12 @@ func some(m map[string]string) map[string]string {
 	return m
 }
 
-// marked lists the credentials that a map leaves hidden and an older one has, in order.
+// marked lists the credentials that a map leaves as they were in an older one, in order: by the mark for what is not shown, or by the
+// reference that stands for the value in the store, which anybody can guess.
 func marked(values, was map[string]string, hides func(name, value string) bool) (out []string) {
 	for _, name := range names(values) {
-		if old, ok := was[name]; ok && values[name] == Hidden && hides(name, old) {
+		old, ok := was[name]
+		if left := values[name] == Hidden || values[name] == old && Managed(old) != ""; ok && left && hides(name, old) {
 			out = append(out, name)
 		}
 	}

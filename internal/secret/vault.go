@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -253,7 +254,7 @@ func (v *Vault) keep(ctx context.Context, t tenant.ID, name string) (kept, error
 		k, ok = v.earlier[key]
 	}
 	v.mu.Unlock()
-	if ok && now.Before(k.until) {
+	if ok && clock.Fresh(now, k.until, managedTime) {
 		return k, nil
 	}
 	s, err := v.store.Secret(ctx, t, name)

