@@ -63,6 +63,10 @@ func TestTemplates(t *testing.T) {
 	if want := `{"callback_url":"https://x/y","command":["run",3],"env":{"A":"{{ left }}"},"headers":{"X-Day":"2026-01-02"}}`; string(p.Execution) != want {
 		t.Errorf("got %s; want %s", p.Execution, want)
 	}
+	large := "[" + strings.Repeat("1.5,", 260_000) + "0]" // just under 1 MiB
+	if p := prepare(t, `"execution":{"payload":"{{ nodes.a.result }}"}`, large); p.Failure != nil || string(p.Execution) != `{"payload":`+large+`}` {
+		t.Errorf("a large list: %d bytes, %v", len(p.Execution), p.Failure)
+	}
 	if p := prepare(t, `"execution":{"payload":{"a": 1.0}}`, `1`); string(p.Execution) != `{"payload":{"a": 1.0}}` {
 		t.Errorf("without templates: %s", p.Execution)
 	}

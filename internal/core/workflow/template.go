@@ -179,47 +179,35 @@ func (r *renderer) text(t *text) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.left -= weigh(v, r.left); r.left < 0 {
-			return nil, &expression.Error{Reason: fmt.Sprintf("what is rendered has more than %d bytes", MaxValue)}
+		if t.whole {
+			v = inert(v)
+		}
+		doc, err := r.write(v, t.whole)
+		if err != nil {
+			return nil, err
 		}
 		if t.whole {
-			return inert(v), nil
+			return json.RawMessage(doc), nil
 		}
-		s, ok := v.(string)
-		if !ok {
-			doc, err := expression.Encode(v)
-			if err != nil {
-				return nil, err
-			}
-			s = string(doc)
-		}
-		b.WriteString(s)
+		b.WriteString(doc)
 	}
 	return escapeSecrets(b.String(), literals), nil
 }
 
-// weigh returns about how many bytes a value has as JSON, or more than limit where it has more.
-func weigh(v any, limit int) (n int) {
-	switch v := v.(type) {
-	case string:
-		return len(v) + 2
-	case json.Number:
-		return len(v)
-	case []any:
-		for i := 0; i < len(v) && n <= limit; i++ {
-			n += weigh(v[i], limit-n) + 1
+// write writes a value, as JSON or as text, and counts it.
+func (r *renderer) write(v any, asJSON bool) (string, error) {
+	s, ok := v.(string)
+	if !ok || asJSON {
+		doc, err := expression.Encode(v)
+		if err != nil {
+			return "", err
 		}
-		return n + 2
-	case map[string]any:
-		for k := range v {
-			if n > limit {
-				break
-			}
-			n += len(k) + weigh(v[k], limit-n) + 4
-		}
-		return n + 2
+		s = string(doc)
 	}
-	return 8
+	if r.left -= len(s); r.left < 0 {
+		return "", &expression.Error{Reason: fmt.Sprintf("what is rendered has more than %d bytes", MaxValue)}
+	}
+	return s, nil
 }
 
 // inert escapes references to secrets in every string of a value.
