@@ -45,6 +45,7 @@ func exact(t *testing.T, r bench.GoalReport, err error, least int) {
 
 // Of three thousand schedules each instant that is due fires once, and none early.
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	places(t, func(t *testing.T, url string) {
 		r, err := bench.Schedules(t.Context(), bench.SchedulesOptions{Options: numbered(url, nil), Schedules: 3000, DueRate: 200, For: 3 * time.Second})
 		exact(t, r, err, 3*200)
@@ -53,6 +54,7 @@ func TestSchedules(t *testing.T) {
 
 // Of two thousand jobs that are due in one second each runs once, and none early; what another tenant asks for runs, too.
 func TestHerd(t *testing.T) {
+	t.Parallel()
 	places(t, func(t *testing.T, url string) {
 		r, err := bench.Herd(t.Context(), bench.HerdOptions{Options: numbered(url, nil), Herd: 2000, Trickle: 5})
 		exact(t, r, err, 2000+5)
@@ -70,6 +72,7 @@ func (u unfair) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 }
 
 func TestTheCheckOfSchedulesFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil         func(f *engine.Firing)
 		lost, doubled int
@@ -131,6 +134,7 @@ func TestGoals(t *testing.T) {
 }
 
 func TestASchedulesRunThatIsStoppedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"load", "measure", "check"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 // the end every job is there, ran exactly as often as it had to, and ended by
 // exactly one accepted result.
 func faults(t *testing.T, h Harness) {
+	longForGuests(t, h)
 	for _, c := range []struct {
 		name string
 		f    Faults

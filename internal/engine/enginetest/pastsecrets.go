@@ -63,6 +63,7 @@ func pastSecrets(t *testing.T, h Harness) {
 
 // pastSecretsAreBounded changes secrets often: only the newest values are kept of what they were.
 func pastSecretsAreBounded(t *testing.T, h Harness) {
+	longForGuests(t, h)
 	f := open(t, h)
 	past := func() (names map[string]int, newest string, bytes int) {
 		t.Helper()

@@ -32,18 +32,29 @@ type Harness struct {
 	AgeSeals func(t testing.TB, where string, by time.Duration)
 }
 
-// Store runs the whole suite on an engine.
+// Store runs the whole suite on an engine, group beside group: each case has a database of its own.
 func Store(t *testing.T, h Harness) {
 	for _, g := range groups() {
 		if g.name == "schema" && h.Guest || h.Only != nil && !slices.Contains(h.Only, g.name) {
 			continue
 		}
-		t.Run(g.name, func(t *testing.T) { g.test(t, h) })
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			g.test(t, h)
+		})
 	}
 	for _, name := range h.Only {
 		if !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
 			t.Errorf("the suite has no group %q", name)
 		}
+	}
+}
+
+// longForGuests skips what takes long and has no statement that other cases do not have: the short run has it by the tables' owner.
+func longForGuests(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Guest && testing.Short() {
+		t.Skip("make test-all runs it: it takes long")
 	}
 }
 
