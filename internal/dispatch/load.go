@@ -89,7 +89,7 @@ type Load struct {
 	Waiting int // due, and not of a paused queue
 	Paused  int // due, and of a paused queue
 	Running int
-	Slots   int       // of live workers and take more, and serve the queue
+	Slots   int       // of live workers that take more and serve the queue
 	Oldest  time.Time // when what has waited the longest was due, of what a worker could take; zero: nothing waits
 	Held    time.Time // likewise, of what a pause holds
 	Bands   [Bands]Depth

@@ -49,7 +49,7 @@ type Census struct {
 	Slots         int // of those that take more
 	Busy          int // of these slots, as of the last beats
 	DrainingSlots int
-	Memory        int64   // resident, in bytes, of all live workers and tell it; 0: none does
+	Memory        int64   // resident, in bytes, of all live workers that report it; 0: none does
 	MemoryShare   float64 // of its limit that the worker uses which is closest to it; 0: none tells
 	DeadLetters   Total
 	OldestDead    time.Time // when the dead letter died that has been one for the longest; zero: there is none

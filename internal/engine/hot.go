@@ -41,7 +41,7 @@ type Sessions interface {
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
-	// Cordon cordons a live session and may serve the tenant, or ends that; ErrNotFound if there is none.
+	// Cordon cordons a live session that may serve the tenant, or ends that; ErrNotFound if there is none.
 	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error
 	// Cordoned lists the sessions that have not ended and are cordoned.
 	Cordoned(ctx context.Context) ([]job.WorkerID, error)

@@ -46,7 +46,7 @@ func (s *search) look(i int) {
 	s.heading(i)
 	s.trailing(i + shortest)
 	t := s.f.text
-	if i+gram > len(t) || i+gram <= s.done { // within what is hidden nothing is looked for that continues and on
+	if i+gram > len(t) || i+gram <= s.done { // within what is hidden nothing is looked for that goes on and on
 		return
 	}
 	g := word(t[i:])

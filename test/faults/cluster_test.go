@@ -164,7 +164,7 @@ func (c *cluster) owners() map[string][]job.Partition {
 	return by
 }
 
-// settled waits until every partition has an live owner and is not the one that is gone, and returns how long that took.
+// settled waits until every partition has a live owner that is not the one that is gone, and returns how long that took.
 func (c *cluster) settled(gone string, since time.Time) time.Duration {
 	c.Helper()
 	var by map[string][]job.Partition

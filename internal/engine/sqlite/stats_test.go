@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// bench is a store with a clock that stands still, and a live session as long as it is told to.
+// bench is a store with a clock that stands still, and a session that lives as long as it is told to.
 type bench struct {
 	*testing.T
 	*Store
