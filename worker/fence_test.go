@@ -56,3 +56,67 @@ func TestABeatThatHangsDoesNotHoldUpTheFence(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// stuck is a server at which some beats hang.
+type stuck struct {
+	*fakeServer
+	beats int
+	hangs func(n int) bool
+}
+
+func (s *stuck) Beat(ctx context.Context, x client.Session, b client.Beat) (client.Orders, error) {
+	if s.beats++; s.hangs(s.beats) {
+		<-ctx.Done()
+		<-time.After(time.Millisecond) // as no clock is exact
+		return client.Orders{}, ctx.Err()
+	}
+	return s.fakeServer.Beat(ctx, x, b)
+}
+
+// One beat that hangs ends no session: the next one is sent while there is time. Two in a row end it, before the lease does.
+func TestOneBeatThatHangsEndsNoSession(t *testing.T) {
+	for name, c := range map[string]struct {
+		hangs func(n int) bool
+		ends  bool
+	}{
+		"the second, of all":  {func(n int) bool { return n == 2 }, false},
+		"every second one":    {func(n int) bool { return n%2 == 0 }, false},
+		"all from the second": {func(n int) bool { return n >= 2 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &stuck{fakeServer: newServer(1), hangs: c.hangs}
+				ended := make(chan time.Duration, 1)
+				began := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					New(s, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+						<-ctx.Done()
+						if errors.Is(context.Cause(ctx), ErrLeaseLost) {
+							select {
+							case ended <- time.Since(began):
+							default:
+							}
+						}
+						return client.Outcome{}
+					}), Config{}).Run(ctx)
+				})
+				select {
+				case after := <-ended:
+					if !c.ends {
+						t.Errorf("the session ended after %v", after)
+					} else if after > 40*time.Second { // the first beat was sent after 10 s, and the lease lasts for 30 s
+						t.Errorf("it ran on for %v", after)
+					}
+				case <-time.After(10 * time.Minute):
+					if c.ends {
+						t.Error("the session goes on without beats")
+					}
+				}
+				cancel()
+				wg.Wait()
+			})
+		})
+	}
+}

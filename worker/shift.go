@@ -234,6 +234,7 @@ func scaled(slots, busy int, full bool, c Config) int {
 // leases may be gone, it ends the session by itself: by the monotonic clock, whatever the wall says.
 func (h *shift) beat(ctx context.Context) {
 	every := time.Duration(h.session.BeatSeconds) * time.Second
+	enough := h.lease() - every/2 // of silence: a second beat is tried after one that hung
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var nudged <-chan struct{}
@@ -259,8 +260,8 @@ func (h *shift) beat(ctx context.Context) {
 		}
 		asked := time.Now()
 		soon, last = nil, asked
-		// No longer than the lease lasts: a beat that hangs must not keep what runs from being stopped by then.
-		call, cancel := context.WithTimeout(ctx, max(0, min(every, h.lease()-h.silent())))
+		// A beat that hangs must not keep what runs from being stopped before the lease ends.
+		call, cancel := context.WithTimeout(ctx, max(0, min(every, enough-h.silent())))
 		held, told := h.held()
 		err := failpoint.Hit("worker.beforeHeartbeat")
 		var orders client.Orders
@@ -274,7 +275,7 @@ func (h *shift) beat(ctx context.Context) {
 			return
 		case err != nil && ctx.Err() == nil:
 			h.p.log.Warn("a beat was not answered", "worker", h.session.WorkerID, "error", err)
-			if silent := h.silent(); silent > h.lease()-every {
+			if silent := h.silent(); silent >= enough {
 				h.end(fmt.Errorf("no beat was answered for %v", silent.Round(time.Second)))
 				return
 			}

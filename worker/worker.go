@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -123,7 +124,7 @@ func (p *Pool) Run(ctx context.Context) {
 			if fails == 1 {
 				p.log.Warn("cannot register; trying again", "error", err)
 			}
-			pause(ctx, backoff(fails))
+			pause(ctx, again(fails, err, rand.N))
 			continue
 		}
 		fails = 0
@@ -142,6 +143,20 @@ func barred(err error) bool {
 
 // backoff is the wait after the n-th failure in a row.
 func backoff(n int) time.Duration { return min(2*time.Second, 50*time.Millisecond<<min(n-1, 6)) }
+
+// longestRefused bounds the wait of a worker that a server has too many of for now.
+const longestRefused = 30 * time.Second
+
+// again is the wait before a worker registers once more, after the n-th failure in a row. Many fail at the same time when a server goes or comes, so
+// waits vary. Of a server that says it is busy they grow: it takes so many a second, however many ask.
+func again(n int, err error, vary func(time.Duration) time.Duration) time.Duration {
+	d, least := backoff(n), time.Duration(0)
+	var p *client.Problem
+	if errors.As(err, &p) && p.Status == http.StatusTooManyRequests {
+		d, least = min(longestRefused, time.Second<<min(n-1, 5)), p.RetryAfter
+	}
+	return max(d/2, least) + vary(d/2+1)
+}
 
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

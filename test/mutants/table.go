@@ -33,7 +33,7 @@ var All = []Mutant{
 	{Name: "a server owns until its answer is old, not until its question is", Kind: Clock, File: "internal/ownership/ownership.go",
 		From: `k.until = began.Add(`, To: `k.until = time.Now().Add(`, Package: "internal/ownership", Test: "TestALateAnswerDoesNotLengthenOwnership"},
 	{Name: "a worker without answers runs on", Kind: Fence, File: "worker/shift.go",
-		From: `if silent := h.silent(); silent > h.lease()-every {`, To: `if silent := h.silent(); silent > 100*h.lease() {`, Package: "worker", Test: "TestUnansweredBeatsEndTheSession"},
+		From: `if silent := h.silent(); silent >= enough {`, To: `if silent := h.silent(); silent > 100*h.lease() {`, Package: "worker", Test: "TestUnansweredBeatsEndTheSession"},
 	{Name: "a worker that stood still begins what it was given", Kind: Fence, File: "worker/shift.go",
 		From: `if silent := h.silent(); silent > h.lease() {`, To: `if silent := h.silent(); silent > 100*h.lease() {`, Package: "worker", Test: "TestNothingStartsPastTheLease"},
 	{Name: "an older attempt runs beside its successor", Kind: Fence, File: "worker/desk.go",
