@@ -70,8 +70,9 @@ type Owner interface {
 	// Want asks the owners of partitions for them.
 	Want(ps []job.Partition)
 	// FitUntil says, of its own partitions in which executions wait that only their owner may lease, until when the server can serve them:
-	// for a while after the last claim of a worker that takes them. Then it may be asked to give them up.
-	FitUntil(at map[job.Partition]time.Time)
+	// for a while after the last claim of a worker that takes them. Then it may be asked to give them up. It also names those, in order, in
+	// which its workers are behind, and says how many slots these workers have.
+	FitUntil(at map[job.Partition]time.Time, behind []job.Partition, slots int)
 	// Borrow asks for shares of limits; see engine.Owners.
 	Borrow(ctx context.Context, bs []engine.Share) ([]int, error)
 }

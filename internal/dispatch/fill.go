@@ -242,8 +242,7 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 
 // fit tells the owner of partitions until when this server can serve those that hold limited executions. A worker that claimed here once
 // and has turned to another server serves nothing here any more. The owner is told an instant, not a verdict, because nothing is swept
-// while no claim waits. Where workers fall behind, half of the partitions in which executions wait for them may go, so that idle workers
-// at other servers help.
+// while no claim waits. It also names the partitions in which its workers are behind, so that idle workers at other servers help.
 func (m *matcher) fit() {
 	if m.d.cfg.Owner == nil {
 		return
@@ -268,11 +267,7 @@ func (m *matcher) fit() {
 			out[k.Partition] = until
 		}
 	}
-	behind := m.win.picker.Overdue(m.now.Add(-neglect), m.now)
-	for _, p := range behind[(len(behind)+1)/2:] {
-		out[p] = now
-	}
-	m.d.cfg.Owner.FitUntil(out)
+	m.d.cfg.Owner.FitUntil(out, m.win.picker.Overdue(m.now.Add(-neglect), m.now), m.slots())
 }
 
 // neglect sets how long an execution waits before a server with a worker for it asks for its partition.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,8 @@ type fakeOwner struct {
 	held   engine.Holding
 	wanted []job.Partition
 	fit    map[job.Partition]time.Time
+	behind []job.Partition
+	slots  int
 	share  int
 	asked  int // for shares
 	used   int // as told last
@@ -30,10 +33,10 @@ func (o *fakeOwner) Holding() engine.Holding {
 
 func (o *fakeOwner) SetDemand(bool) {}
 
-func (o *fakeOwner) FitUntil(at map[job.Partition]time.Time) {
+func (o *fakeOwner) FitUntil(at map[job.Partition]time.Time, behind []job.Partition, slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.fit = at
+	o.fit, o.behind, o.slots = at, behind, slots
 }
 
 func (o *fakeOwner) Want(ps []job.Partition) {
@@ -329,13 +332,16 @@ func TestAWorkerThatWentElsewhereServesNothingHere(t *testing.T) {
 	})
 }
 
-// Where the workers at a server fall behind, it is ready to give up half of the partitions in which limited executions wait for them,
-// and keeps the rest.
-func TestAServerThatFallsBehindSharesItsPartitions(t *testing.T) {
+// A server tells in which partitions limited executions wait for its workers.
+func TestAServerTellsWhereItIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
 		o := &fakeOwner{held: owning(0, 1, 2, 3)}
 		d := running(t, f, Config{Owner: o})
+		w := job.Worker{ID: job.WorkerID{2}, Host: "w", Capacity: 3, Kinds: []string{"work"}, Targets: []string{"worker", "http"}}
+		if err := d.Register(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
 		for n := range 40 {
 			r := ready(101+n, time.Now())
 			r.Group = job.Group{Key: job.GroupKey(n + 1)}
@@ -344,7 +350,7 @@ func TestAServerThatFallsBehindSharesItsPartitions(t *testing.T) {
 		}
 		for range 6 { // one each second, of forty
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := d.Claim(ctx, w1, 1); err != nil {
+			if _, err := d.Claim(ctx, w.ID, 1); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
@@ -352,14 +358,8 @@ func TestAServerThatFallsBehindSharesItsPartitions(t *testing.T) {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		var gives []job.Partition
-		for p, until := range o.fit {
-			if !time.Now().Before(until) {
-				gives = append(gives, p)
-			}
-		}
-		if len(gives) != 1 {
-			t.Errorf("of three partitions in which executions wait it would give up %v; want one of them", gives)
+		if want := []job.Partition{0, 1, 2}; !slices.Equal(o.behind, want) || o.slots != 3 {
+			t.Errorf("it is behind in %v with %d slots; want %v and 3", o.behind, o.slots, want)
 		}
 	})
 }

@@ -64,6 +64,26 @@ func (m *matcher) fitFor(t tenant.ID, c job.Class) time.Duration {
 	return fit
 }
 
+// slots counts the slots of workers that claim here, or did a moment ago.
+func (m *matcher) slots() (n int) {
+	seen := map[job.WorkerID]bool{}
+	add := func(w *job.Worker) {
+		if !seen[w.ID] && !m.cordoned[w.ID] {
+			seen[w.ID] = true
+			n += w.Capacity
+		}
+	}
+	for _, c := range m.waiting {
+		add(&c.worker)
+	}
+	for _, v := range m.lately {
+		if m.now.Sub(v.at) < fitTime {
+			add(&v.worker)
+		}
+	}
+	return n
+}
+
 // lent reports whether this server has shares of limits that others may need.
 func (m *matcher) lent() bool { return m.d.cfg.Owner != nil && m.win.picker.Lent() }
 

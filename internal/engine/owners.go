@@ -67,6 +67,7 @@ type Server struct {
 	Duty      Duty
 	Host      string
 	Waiting   bool // workers wait here for executions
+	Slots     int  // of the workers that asked here lately
 	StartedAt time.Time
 }
 

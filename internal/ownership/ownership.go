@@ -60,6 +60,8 @@ type Keeper struct {
 	fed     time.Time                   // when a worker last waited here
 	wants   []job.Partition             // asked for since the last tick
 	fit     map[job.Partition]time.Time // until when somebody here serves what waits there
+	behind  []job.Partition             // executions wait there for the workers here
+	slots   int                         // of those workers
 
 	asked map[job.Partition]time.Time // when it was last asked for; only the ticks know it, as the next
 	kept  map[job.Partition]time.Time // it came because it was asked for, and is not handed on before then to even things out
@@ -124,12 +126,12 @@ func (k *Keeper) Want(ps []job.Partition) {
 	k.wants = ps
 }
 
-// FitUntil says until when the server can serve partitions in which executions wait that only their owner may lease. A later call
-// replaces an earlier one; partitions it does not name are served.
-func (k *Keeper) FitUntil(at map[job.Partition]time.Time) {
+// FitUntil says until when the server can serve partitions in which executions wait that only their owner may lease, in which of them its
+// workers are behind, and how many slots these workers have. A later call replaces an earlier one; partitions it does not name are served.
+func (k *Keeper) FitUntil(at map[job.Partition]time.Time, behind []job.Partition, slots int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.fit = at
+	k.fit, k.behind, k.slots = at, behind, slots
 }
 
 // unfit names the partitions that the server can no longer serve. The caller holds mu.
@@ -155,8 +157,8 @@ func (k *Keeper) Borrow(ctx context.Context, bs []engine.Share) ([]int, error) {
 func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	k.mu.Lock()
-	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Waiting: time.Since(k.fed) < stayWaiting && !k.fed.IsZero()}
-	wants, unfit := k.wants, k.unfit(began)
+	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Waiting: time.Since(k.fed) < stayWaiting && !k.fed.IsZero(), Slots: k.slots}
+	wants, able := k.wants, Ability{Unfit: k.unfit(began), Behind: k.behind}
 	k.wants = nil
 	k.mu.Unlock()
 	r, err := k.store.Attend(ctx, s, k.cfg.TTL)
@@ -173,7 +175,7 @@ func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	}
 	k.learn(r, began)
 	k.keep(r, s.ID, wants, began)
-	p := Plan(s.ID, r, unfit, k.kept)
+	p := Plan(s.ID, r, able, k.kept)
 	if len(p.Take) > 0 {
 		err = errors.Join(err, k.store.Take(ctx, s.ID, p.Take))
 	}
@@ -258,9 +260,32 @@ type Moves struct {
 	Give map[engine.ServerID][]job.Partition
 }
 
-// Plan says what a server is to do: all who plan over the same roster come to moves that agree. unfit are partitions of
-// its own that it cannot serve whole; kept are those that are not handed on to even out how much each has.
-func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool, kept map[job.Partition]time.Time) Moves {
+// Ability says how well a server serves its partitions.
+type Ability struct {
+	Unfit  map[job.Partition]bool // it cannot serve all that waits there
+	Behind []job.Partition        // its workers are behind there
+}
+
+// yields names the partitions that a server gives to another that asks for them: those it cannot serve; of those in which it is behind
+// the second half, and all of them if the other has more slots.
+func (a Ability) yields(mine, other int) map[job.Partition]bool {
+	out := maps.Clone(a.Unfit)
+	if out == nil {
+		out = map[job.Partition]bool{}
+	}
+	keeps := (len(a.Behind) + 1) / 2
+	if other > mine {
+		keeps = 0
+	}
+	for _, p := range a.Behind[keeps:] {
+		out[p] = true
+	}
+	return out
+}
+
+// Plan says what a server is to do: all who plan over the same roster come to moves that agree. kept are partitions that are not handed on
+// to even out how much each has.
+func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partition]time.Time) Moves {
 	all := eligible(r.Servers)
 	rank := slices.Index(all, me)
 	owned := map[engine.ServerID][]job.Partition{}
@@ -284,8 +309,12 @@ func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool, kep
 		m.Give[to] = append(m.Give[to], p)
 	}
 	mine := owned[me]
+	slots := map[engine.ServerID]int{}
+	for _, s := range r.Servers {
+		slots[s.ID] = s.Slots
+	}
 	for _, p := range r.Partitions {
-		if p.Owner == me && p.Wanted != me && slices.Contains(all, p.Wanted) && (unfit[p.Part] || rank < 0) {
+		if p.Owner == me && p.Wanted != me && slices.Contains(all, p.Wanted) && (rank < 0 || able.yields(slots[me], slots[p.Wanted])[p.Part]) {
 			give(p.Wanted, p.Part)
 			mine = slices.DeleteFunc(slices.Clone(mine), func(x job.Partition) bool { return x == p.Part })
 		}

@@ -265,7 +265,7 @@ func TestWhereWorkersWait(t *testing.T) {
 		if b.parts[p].Owner != y.id {
 			t.Error("it gave away what it serves")
 		}
-		y.FitUntil(map[job.Partition]time.Time{job.Partition(p): time.Now().Add(3 * time.Second)})
+		y.FitUntil(map[job.Partition]time.Time{job.Partition(p): time.Now().Add(3 * time.Second)}, nil, 0)
 		x.Want([]job.Partition{job.Partition(p)})
 		rounds(t, 2, x, y)
 		if b.parts[p].Owner != y.id {
@@ -318,7 +318,7 @@ func TestPlansAgree(t *testing.T) {
 		}
 		for _, s := range r.Servers {
 			unfit := map[job.Partition]bool{job.Partition(rapid.IntRange(0, 63).Draw(t, "unfit")): true}
-			m := Plan(s.ID, r, unfit, nil)
+			m := Plan(s.ID, r, Ability{Unfit: unfit}, nil)
 			for _, p := range m.Take {
 				if taken[p] || r.Partitions[p].Owner != (engine.ServerID{}) {
 					t.Fatalf("partition %d is taken twice, or from its owner", p)
@@ -350,7 +350,7 @@ func TestWhatADeadServerHadIsTakenInOneRound(t *testing.T) {
 		r.Partitions = append(r.Partitions, engine.Partition{Part: job.Partition(p)})
 	}
 	for _, s := range r.Servers {
-		for _, p := range Plan(s.ID, r, nil, nil).Take {
+		for _, p := range Plan(s.ID, r, Ability{}, nil).Take {
 			if r.Partitions[p].Owner != (engine.ServerID{}) {
 				t.Errorf("partition %d is taken twice", p)
 			}
@@ -387,7 +387,7 @@ func TestWhatWasAskedForStays(t *testing.T) {
 		for range 20 {
 			one.SetDemand(true)
 			other.SetDemand(true)
-			one.FitUntil(map[job.Partition]time.Time{wanted[0]: {}, wanted[1]: {}})
+			one.FitUntil(map[job.Partition]time.Time{wanted[0]: {}, wanted[1]: {}}, nil, 0)
 			held := other.Holding().Fence.Epochs
 			for _, p := range wanted {
 				if _, ok := held[p]; !ok {
@@ -409,4 +409,33 @@ func TestWhatWasAskedForStays(t *testing.T) {
 			t.Errorf("in the end they have %d and %d: others were not handed on in their place", n, m)
 		}
 	})
+}
+
+// Of the partitions in which its workers are behind a server gives up half, and all of them to a server with more slots.
+func TestAServerThatIsBehindGivesPartitionsUp(t *testing.T) {
+	me, other := engine.ServerID{1}, engine.ServerID{2}
+	for _, c := range []struct {
+		name        string
+		mine, their int
+		behind      []job.Partition
+		want        []job.Partition
+	}{
+		{"as many slots", 4, 4, []job.Partition{3, 5, 7}, []job.Partition{7}},
+		{"fewer slots", 4, 1, []job.Partition{3, 5}, []job.Partition{5}},
+		{"the last one stays", 4, 4, []job.Partition{3}, nil},
+		{"more slots", 1, 9, []job.Partition{3}, []job.Partition{3}},
+		{"not behind", 1, 9, nil, nil},
+	} {
+		r := engine.Roster{Servers: []engine.Server{{ID: me, Waiting: true, Slots: c.mine}, {ID: other, Waiting: true, Slots: c.their}}}
+		for p := range job.Partitions {
+			x := engine.Partition{Part: job.Partition(p), Owner: me, Wanted: other}
+			if p >= job.Partitions/2 {
+				x = engine.Partition{Part: job.Partition(p), Owner: other}
+			}
+			r.Partitions = append(r.Partitions, x)
+		}
+		if got := Plan(me, r, Ability{Behind: c.behind}, nil).Give[other]; !slices.Equal(got, c.want) {
+			t.Errorf("%s: gives %v, want %v", c.name, got, c.want)
+		}
+	}
 }

@@ -20,7 +20,7 @@ func owners(t *testing.T, h Harness) {
 	if !ok {
 		return
 	}
-	a := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "a", Waiting: true, StartedAt: f.now()}
+	a := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "a", Waiting: true, Slots: 7, StartedAt: f.now()}
 	b := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "b", StartedAt: f.now()}
 	c := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "c", Waiting: true, StartedAt: f.now()}
 	attend := func(s engine.Server, ttl time.Duration) engine.Roster { return must(o.Attend(f.ctx, s, ttl)) }

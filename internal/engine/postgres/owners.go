@@ -25,8 +25,8 @@ var _ engine.Owners = (*Store)(nil)
 // in its fence has not committed. There is one row a partition and duty; a server has one duty.
 const (
 	attendSQL = `
-		INSERT INTO servers AS s (id, duty, host, hungry, started_at, expires_at) VALUES ($1, $6, $2, $3, $4, now() + $5)
-		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
+		INSERT INTO servers AS s (id, duty, host, hungry, slots, started_at, expires_at) VALUES ($1, $6, $2, $3, $7, $4, now() + $5)
+		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, slots = EXCLUDED.slots, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
 		WHERE NOT s.deposed AND s.duty = EXCLUDED.duty`
 	// Of two that would depose each other, neither waits.
 	deposeServersSQL = `
@@ -36,7 +36,7 @@ const (
 	freeSharesSQL   = `DELETE FROM limit_shares WHERE server = ANY (ARRAY(SELECT s.id FROM servers s WHERE ` + gone + `))`
 	dropServersSQL  = `DELETE FROM servers s WHERE ` + gone + ` AND s.expires_at < now() - interval '1 hour'`
 	gone            = `s.deposed AND NOT EXISTS (SELECT 1 FROM partitions p WHERE p.owner = s.id)`
-	aliveServersSQL = `SELECT id, duty, host, hungry, started_at FROM servers WHERE duty = $1 AND NOT deposed AND expires_at > now() ORDER BY id`
+	aliveServersSQL = `SELECT id, duty, host, hungry, slots, started_at FROM servers WHERE duty = $1 AND NOT deposed AND expires_at > now() ORDER BY id`
 	partitionsSQL   = `SELECT part, owner, epoch, wanted FROM partitions WHERE duty = $1 ORDER BY part`
 
 	takeSQL = `
@@ -77,7 +77,7 @@ func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration)
 	var out engine.Roster
 	err := s.write(ctx, "attend", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Waiting, me.StartedAt, ttl, int16(me.Duty))
+			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Waiting, me.StartedAt, ttl, int16(me.Duty), me.Slots)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster
 	alive := map[engine.ServerID]bool{}
 	rows, _ := r.Query()
 	out.Servers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (x engine.Server, err error) {
-		err = row.Scan((*[16]byte)(&x.ID), (*uint8)(&x.Duty), &x.Host, &x.Waiting, at(&x.StartedAt))
+		err = row.Scan((*[16]byte)(&x.ID), (*uint8)(&x.Duty), &x.Host, &x.Waiting, &x.Slots, at(&x.StartedAt))
 		alive[x.ID] = true
 		return x, err
 	})

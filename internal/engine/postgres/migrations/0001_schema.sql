@@ -363,6 +363,7 @@ CREATE TABLE servers (
 	expires_at timestamptz NOT NULL,
 	deposed    boolean NOT NULL DEFAULT false,
 	hungry     boolean NOT NULL,
+	slots      integer NOT NULL,
 	id         uuid PRIMARY KEY,
 	host       text NOT NULL,
 	duty       smallint NOT NULL DEFAULT 1
