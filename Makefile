@@ -94,6 +94,10 @@ bench-pages: build ## Ask for every page over 10 million executions and 1 millio
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
 
+.PHONY: sizes
+sizes: need-go ## Load ten times the documented limits into both stores and time every call that grows with them; ten minutes, 10 GB of disk
+	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 60m -v ./test/sizes -sizes.share=1 $(ARGS)
+
 .PHONY: house
 house: need-go ## Measure the structure: lines by package, methods by type (BEFORE=folder compares with another checkout)
 	go run ./test/house $(if $(BEFORE),-before $(BEFORE))

@@ -22,7 +22,7 @@ type Firings interface {
 	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits that never
 	// started, an execution is stored as SKIPPED instead; within one firing the earlier ones count. Where it is replace, and
 	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
-	// to stop, as by Cancel. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
+	// to stop, as by Cancel; where very much waits, some of that is cancelled, and the firing is left out until a later call has cancelled the rest. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
 	// (see Fence) is left out unless it is owned under that epoch. ErrTooSlow if the store gave up: fewer may do.
 	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
 }

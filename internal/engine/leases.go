@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -88,6 +91,14 @@ type DueKey struct {
 type Running struct {
 	job.Ready
 	Token job.Token
+}
+
+// Newest leaves out of what was listed in pieces what was leased anew meanwhile, but for its newest lease.
+func Newest(rs []Running) []Running {
+	slices.SortFunc(rs, func(a, b Running) int {
+		return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Token, a.Token))
+	})
+	return slices.CompactFunc(rs, func(a, b Running) bool { return a.ID == b.ID })
 }
 
 // ServerID names a server's run over a shared store.

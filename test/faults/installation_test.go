@@ -32,9 +32,14 @@ type installation struct {
 	front  string // where workers reach the server: what they ask and are told is recorded there
 	clients
 
+	struck time.Time // when a worker was made to fail, by this machine's clock; zero: none was
+
 	mu     sync.Mutex
 	server *harness.Process // guarded by mu: the one that answers now
 }
+
+// recovery is how long after its lease expired what a dead worker held is queued again, at the most, as docs/operations/faults.md says.
+const recovery = 10 * time.Second
 
 func install(t *testing.T, where, roles string) *installation {
 	in := &installation{T: t, where: where, roles: roles, target: harness.NewSink(t), rec: harness.NewRecorder()}
@@ -117,8 +122,32 @@ func (in *installation) settle(h history) {
 	for _, w := range check(h) {
 		in.Error(w)
 	}
+	in.inTime(h.ended)
 	in.linear(h.ended)
 	in.countRows(len(h.creations))
+}
+
+// inTime holds recovery to its promise: what a worker held that was made to fail was taken from it in time, as the server recorded it.
+func (in *installation) inTime(all []ended) {
+	in.Helper()
+	if in.struck.IsZero() {
+		return
+	}
+	lost := 0
+	for _, e := range all {
+		for _, a := range e.past {
+			if a.Status != "LOST" || a.FinishedAt == nil {
+				continue
+			}
+			lost++
+			if took := a.FinishedAt.Sub(in.struck); took > lease+recovery {
+				in.Errorf("%s was lost %v after its worker failed, with a lease of %v; want it within %v more", e.id, took, lease, recovery)
+			}
+		}
+	}
+	if lost == 0 {
+		in.Error("no attempt was lost, although a worker failed")
+	}
 }
 
 // watch notes how the executions of a job stand.

@@ -30,6 +30,7 @@ func TestAWorkerStandsStill(t *testing.T) {
 		in.create(in.body(""))
 		harness.Eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.Seen()) >= 2 })
 		w.Freeze()
+		in.struck = time.Now()
 		in.work("")
 		harness.Eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.Seen()) >= 4 })
 		<-time.After(lease) // so that it stood still for about three
@@ -106,6 +107,7 @@ func TestAWorkerIsCutOff(t *testing.T) {
 				in.create(in.body(""))
 				harness.Eventually(t, 20*time.Second, "the arrival", func() bool { return len(in.target.Seen()) == 1 })
 				l.Hold(ways...)
+				in.struck = time.Now()
 				in.work("")
 				harness.Eventually(t, 30*time.Second, "it to stop by itself", func() bool { return w.Says("the session has ended") })
 				harness.Eventually(t, 30*time.Second, "the second attempt", func() bool { return len(in.target.Seen()) == 2 })

@@ -48,6 +48,36 @@ func (f fixture) job(id job.ID) job.Job {
 func overlap(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
+	t.Run("what is replaced may be very much", func(t *testing.T) {
+		at := now.Truncate(time.Second)
+		j := f.recurring("crowded", at)
+		j.Overlap = job.OverlapReplace
+		const waiting = engine.CancelsAtOnce + 1000
+		es := make([]job.Execution, waiting)
+		for i := range es {
+			es[i] = j.Fire(newID(), at.Add(time.Duration(i-waiting)*time.Second), now)
+			es[i].Trigger = job.ByCatchUp
+		}
+		for i := 0; i < waiting; i += 1000 {
+			must(f.Backfill(f.ctx, j.Tenant, j.ID, es[i:i+1000]))
+		}
+		var ended []engine.Ended
+		ctx := engine.TellingEnds(f.ctx, func(es []engine.Ended) { ended = append(ended, es...) })
+		x := f.firing(j, at, at.Add(time.Hour), 1)
+		var fired []job.Ready
+		for range 10 { // one call may leave it to the next
+			if fired = must(f.Fire(ctx, []engine.Firing{x}, engine.Fence{})); len(fired) > 0 {
+				break
+			}
+		}
+		if len(fired) != 1 || fired[0].ID != x.Executions[0].ID || len(ended) != waiting || f.job(j.ID).Runs != 1 {
+			t.Errorf("fired %d, ended %d of %d, %d runs", len(fired), len(ended), waiting, f.job(j.ID).Runs)
+		}
+		live := must(f.FindExecutions(f.ctx, engine.ExecutionFilter{Tenant: j.Tenant, Job: j.ID, Statuses: []job.Status{job.Pending}}, engine.Page{Limit: 10}))
+		if len(live.Executions) != 1 || live.Executions[0].ID != fired[0].ID {
+			t.Errorf("%d wait, want the one that fired", len(live.Executions))
+		}
+	})
 	t.Run("a recurring job comes back whole", func(t *testing.T) {
 		j := f.recurring("whole", now)
 		if got := f.job(j.ID); !cmp.Equal(got, j) {

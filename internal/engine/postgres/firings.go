@@ -242,7 +242,27 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 	slices.SortStableFunc(fs, func(a, b engine.Firing) int {
 		return cmp.Or(cmp.Compare(job.PartitionOf(a.Job), job.PartitionOf(b.Job)), bytes.Compare(a.Job[:], b.Job[:]))
 	})
-	x := volley{firings: fs, args: moveArgs(fs, f)}
+	var ended []engine.Ended
+	defer func() { engine.TellEnds(ctx, ended) }()
+	for begun := time.Now(); len(fs) > 0; {
+		x := volley{firings: fs, args: moveArgs(fs, f)}
+		out, err := s.fire(ctx, &x)
+		if err != nil {
+			return nil, err
+		}
+		if ended = append(ended, x.ended...); len(x.more) == 0 {
+			return out, nil
+		}
+		if time.Since(begun) > replaceTime {
+			fs = slices.DeleteFunc(fs, func(f engine.Firing) bool { return slices.Contains(x.more, f.Job) })
+		}
+	}
+	return nil, nil
+}
+
+// fire stores a volley, or, where it has too much to replace, replaces some of that.
+func (s *Store) fire(ctx context.Context, x *volley) ([]job.Ready, error) {
+	fs := x.firings
 	var rows page // made before the transaction begins, as those of a creation are
 	plain := len(fs) >= copyFrom && !s.noCopy.Load() && x.plain()
 	if plain {
@@ -265,11 +285,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	engine.TellEnds(ctx, x.ended)
-	return out, nil
+	return out, err
 }
 
 // volley is firings that are stored together, in the order in which all lock their jobs.
@@ -277,6 +293,7 @@ type volley struct {
 	firings []engine.Firing
 	args    []any          // of moveSQL
 	ended   []engine.Ended // what was skipped or replaced
+	more    []job.ID       // jobs of which more waits to be replaced; nothing was fired
 }
 
 // plain reports whether nothing is to be judged.
@@ -349,7 +366,7 @@ func chosen(rows pgx.Rows, err error) (map[int]bool, error) {
 
 // judge stores what its overlap policies and unique keys let through, and what is skipped.
 func (x *volley) judge(ctx context.Context, c *pgx.Conn) (out []job.Ready, err error) {
-	x.ended = nil
+	x.ended, x.more = nil, nil
 	fire := func() error {
 		all, err := collectReady(c.Query(ctx, fireJudgedSQL, append(slices.Clip(x.args), x.judgedArgs()...)...))
 		if err != nil {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,12 +27,15 @@ const (
 	runningSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
 		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0) v
-		WHERE ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2)
+		WHERE ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2) AND l.lease > $3 AND l.lease <= $4
 		UNION ALL
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key)
 		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease = l.lease AND ($1::int2[] IS NULL OR part = ANY ($1)) AND ($2::text IS NULL OR tenant = $2) OFFSET 0) b
 		CROSS JOIN LATERAL (SELECT ` + memberColumns + ` FROM unnest(b.ids) u(id) WHERE ` + isOpen + `) v
-		UNION ALL
+		WHERE l.lease > $3 AND l.lease <= $4`
+	// pieceSQL finds the lease where a piece of the directory ends.
+	pieceSQL     = "SELECT lease FROM leases WHERE lease > $1 ORDER BY lease OFFSET $2 LIMIT 1"
+	runParkedSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2)`
 
 	// What was asked to stop is left to Force.
@@ -43,8 +48,8 @@ const (
 			OR v.stall_ms > 0 AND greatest(v.leased_at, v.progress_at) + v.stall_ms * interval '1 millisecond' < now()) OFFSET 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j
 		WHERE l.lease = ANY ($3::int8[]) LIMIT $2`
-	// givenSQL lists what was given, but for the last second.
-	givenSQL = "SELECT lease, now() FROM leases WHERE at < now() - interval '1 second'"
+	// givenSQL lists what was given, but for the last second: so many leases behind one.
+	givenSQL = "SELECT lease, now() FROM leases WHERE lease > $1 AND at < now() - interval '1 second' ORDER BY lease LIMIT $2"
 	// watchSQL says when, of what is still held under leases, the first may overrun next.
 	watchSQL = `
 		SELECT l.lease, min(v.at) FROM leases l
@@ -112,23 +117,58 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 	if len(ps) > 0 {
 		parts = partitions(ps)
 	}
-	var out []engine.Running
-	err := s.ask(ctx, "list what runs", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, runningSQL, parts, of)
-		var err error
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r engine.Running, err error) {
+	read := func(ctx context.Context, c *pgxpool.Conn, sql string, args ...any) ([]engine.Running, error) {
+		rows, _ := c.Query(ctx, sql, args...)
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r engine.Running, err error) {
 			err = row.Scan(append(readyTargets(&r.Ready), (*int64)(&r.Token))...)
 			return r, err
 		})
-		return err
-	})
-	return out, err
+	}
+	var out []engine.Running
+	size := runningFirst
+	for from, last := int64(0), false; !last; {
+		var found []engine.Running
+		var until int64
+		err := s.ask(ctx, "list what runs", func(ctx context.Context, c *pgxpool.Conn) error {
+			err := c.QueryRow(ctx, pieceSQL, from, size-1).Scan(&until)
+			if last = errors.Is(err, pgx.ErrNoRows); last {
+				until, err = math.MaxInt64, nil
+			}
+			if err == nil {
+				found, err = read(ctx, c, runningSQL, parts, of, from, until)
+			}
+			if err != nil || !last {
+				return err
+			}
+			parked, err := read(ctx, c, runParkedSQL, parts, of) // last: what is parked meanwhile is listed twice, and not missed
+			found = append(found, parked...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out, from = append(out, found...), until
+		switch n := len(found); { // a lease may have given one execution or a thousand
+		case n < runningPiece/4:
+			size = min(2*size, runningPiece)
+		case n > runningPiece:
+			size = max(1, size/2)
+		}
+	}
+	return engine.Newest(out), nil
 }
+
+// Running looks at so many leases in its first statement, and later at as many as have about so many executions.
+const (
+	runningFirst = 1000
+	runningPiece = 20_000
+)
 
 // Overrun lists up to limit executions that living workers hold for too long, or without progress for too long.
 func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	var out []engine.Overrun
 	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
+		begun := time.Now()
 		late, now, err := s.watch.late(ctx, c)
 		if err != nil {
 			return err
@@ -136,8 +176,8 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 		if out, err = overdueParked(ctx, c, limit); err != nil || len(late) == 0 {
 			return err
 		}
-		piece, begun := watchedFirst, time.Now()
-		for len(late) > 0 && len(out) < limit && time.Since(begun) < watchTime {
+		piece := watchedFirst
+		for first := true; len(late) > 0 && len(out) < limit && (first || time.Since(begun) < watchTime); first = false {
 			n, since := min(piece, len(late)), time.Now()
 			found, err := s.overrunning(ctx, c, slack, limit-len(out), late[:n], now)
 			if err != nil {
@@ -162,6 +202,7 @@ const (
 	watchedFirst = 20
 	pieceTime    = 200 * time.Millisecond
 	watchTime    = time.Second
+	watchedPage  = 100_000 // leases whose being there one look sees; the next one goes on behind them
 )
 
 // overrunning lists what overruns under leases, and notes when they are to be looked at again.
@@ -197,8 +238,9 @@ func overdueParked(ctx context.Context, c *pgxpool.Conn, limit int) ([]engine.Ov
 // watch remembers when the first of what was given under each lease may overrun, so that looking for what does costs
 // nothing for all that ends in time. It is filled by what this server leases, and by looking for what others did.
 type watch struct {
-	mu sync.Mutex
-	at map[int64]time.Time // guarded by mu: by token; zero: nothing of it is held any more
+	mu   sync.Mutex
+	at   map[int64]time.Time // guarded by mu: by token; zero: nothing of it is held any more
+	from int64               // guarded by mu: the directory is read behind this lease next
 }
 
 // given notes what was leased.
@@ -213,27 +255,49 @@ func (w *watch) given(first map[job.Token]time.Time) {
 	}
 }
 
-// late lists the leases of which something may overrun by now, or that are not known here.
+// late lists the leases of which something may overrun by now, or that are not known here. It reads a page of the directory; what is
+// known of leases outside of it holds until their page is read.
 func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now time.Time, err error) {
-	rows, _ := c.Query(ctx, givenSQL)
-	var token int64
+	w.mu.Lock()
+	from, knows := w.from, len(w.at) > 0
+	w.mu.Unlock()
+	until := int64(math.MaxInt64)
 	there := map[int64]bool{}
+	var token int64
+	rows, _ := c.Query(ctx, givenSQL, from, watchedPage)
 	if _, err = pgx.ForEachRow(rows, []any{&token, &now}, func() error { there[token] = true; return nil }); err != nil {
 		return nil, now, err
 	}
+	switch len(there) {
+	case 0:
+		if !knows {
+			return nil, now, nil
+		}
+		if err := c.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+			return nil, now, err
+		}
+	case watchedPage:
+		until = token
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.from = until; until == math.MaxInt64 {
+		w.from = 0
+	}
 	var unknown []int64
 	for t := range there {
-		if at, ok := w.at[t]; !ok {
+		if _, ok := w.at[t]; !ok {
 			unknown = append(unknown, t)
-		} else if !at.IsZero() && !at.After(now) {
-			late = append(late, t)
 		}
 	}
-	for t, at := range w.at { // what was tidied away; what is too new to be listed lasts longer
-		if !there[t] && !at.After(now.Add(-time.Minute)) {
-			delete(w.at, t)
+	for t, at := range w.at {
+		switch seen := t > from && t <= until; {
+		case seen && !there[t]: // it was tidied away, or is too new to be listed
+			if !at.After(now.Add(-time.Minute)) {
+				delete(w.at, t)
+			}
+		case !at.IsZero() && !at.After(now):
+			late = append(late, t)
 		}
 	}
 	slices.Sort(late)

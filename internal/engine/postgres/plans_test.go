@@ -81,7 +81,7 @@ type planNode struct {
 // asked are the indexes that statements may use, and the columns that each must be asked for by: an index that has columns
 // before these, or lacks some, goes through very many rows.
 var asked = map[string][]string{
-	"calendars_pkey": {"tenant"}, "secrets_pkey": {"tenant", "name"},
+	"calendars_pkey": {"tenant"}, "secrets_pkey": {"tenant", "name"}, "secrets_named": {"tenant"},
 	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
 	"bundles_pkey": {"key"}, "bundles_tenant": {"tenant"}, "dead_letters_pkey": {"execution"},
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
@@ -156,7 +156,7 @@ func TestPlans(t *testing.T) {
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "last status": lastStatusSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
-		"count jobs": countJobsSQL, "add to count": addCountSQL, "tidy minutes": tidyMinutesSQL, "tidy traces": tidyTracesSQL,
+		"live jobs": liveJobsSQL, "bundled jobs": bundledJobsSQL, "planned jobs": plannedJobsSQL, "keep count": keepCountSQL, "add to count": addCountSQL, "tidy minutes": tidyMinutesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "hold own": holdOwnSQL, "settling": settlingSQL, "settled": settledSQL, "settle from": settleFromSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"add failures": addFailuresSQL, "name failures": nameFailuresSQL,

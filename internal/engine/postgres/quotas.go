@@ -79,46 +79,13 @@ func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	// oldCountSQL locks a tenant's count and tells its age. It is one statement, since the tenant may be deleted between two.
+	// oldCountSQL tells a tenant's count and its age. It is one statement, since the tenant may be deleted between two.
 	oldCountSQL = `
 		INSERT INTO job_counts AS c (tenant, active, counted_at) VALUES ($1, 0, 'epoch') ON CONFLICT (tenant) DO UPDATE SET active = c.active
-		RETURNING c.active, (extract(epoch FROM clock_timestamp() - c.counted_at) * 1000000)::int8`
+		RETURNING c.active, (extract(epoch FROM clock_timestamp() - c.counted_at) * 1000000)::int8, c.counted_at`
 	// addCountSQL makes room for one job that was over and is to be active again.
 	addCountSQL = "UPDATE job_counts SET active = active + 1 WHERE tenant = $1 AND active < $2"
-	// countJobsSQL says priority > 0, so that only what is the tenant's is read, by live_tenant.
-	countJobsSQL = `
-		SELECT count(*) FROM (
-			SELECT job FROM live WHERE tenant = $1 AND priority > 0
-			UNION
-			SELECT u.id FROM bundles b CROSS JOIN LATERAL unnest(b.ids) u(id) WHERE b.tenant = $1 AND b.priority > 0 AND ` + isOpen + `
-			UNION
-			SELECT j.id FROM jobs j CROSS JOIN LATERAL (
-				SELECT 1 FROM schedules s WHERE s.part = j.part AND s.job = j.id AND s.next_run_at IS NOT NULL OFFSET 0) s
-			WHERE j.tenant = $1 AND j.kind <> 1 AND j.state <> 4
-		) x`
 )
-
-// CountJobs counts the active jobs of a tenant again, unless that was done just now.
-func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
-	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			var age int64
-			// Creations that have the row wait for this, and what they stored before is seen by the next statement.
-			if err := tx.QueryRow(ctx, oldCountSQL, string(t)).Scan(&n, &age); err != nil {
-				return err
-			}
-			if time.Duration(age)*time.Microsecond < engine.CountAge(n) {
-				return nil
-			}
-			if err := tx.QueryRow(ctx, countJobsSQL, string(t)).Scan(&n); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, "UPDATE job_counts SET active = $2, counted_at = clock_timestamp() WHERE tenant = $1", string(t), n)
-			return err
-		})
-	})
-	return n, err
-}
 
 // chargeSQL locks the rows in order, as drawSQL does.
 const chargeSQL = `

@@ -17,12 +17,17 @@ const (
 		UPDATE sessions SET deposed = true
 		WHERE id = ANY (ARRAY(SELECT id FROM sessions WHERE expires_at < now() AND NOT deposed ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`
 	// On every pass, so that a lease committed while its session was deposed is found by the next.
-	// The latest leases first: of those a session was given long ago most have finished.
+	// The latest leases first: of those a session was given long ago most have finished. Where very many died, only some of each are
+	// looked at, and of the sessions those that were given something last.
 	deadSQL = `
+		WITH d AS MATERIALIZED (
+			SELECT s.id, s.host FROM sessions s CROSS JOIN LATERAL (SELECT lease FROM leases WHERE worker = s.id ORDER BY - lease LIMIT 1) x
+			WHERE s.deposed ORDER BY x.lease DESC LIMIT $1
+		)
 		SELECT l.lease, l.worker, n.host, l.size FROM (
-			SELECT d.lease, d.host FROM (
-				SELECT x.lease, s.host FROM sessions s CROSS JOIN LATERAL (SELECT lease FROM leases WHERE worker = s.id OFFSET 0) x WHERE s.deposed OFFSET 0
-			) d ORDER BY d.lease DESC LIMIT $1
+			SELECT x.lease, d.host FROM d CROSS JOIN LATERAL (
+				SELECT lease FROM leases WHERE worker = d.id ORDER BY - lease LIMIT (SELECT least($1, greatest(100, 10 * $1 / greatest(count(*), 1))) FROM d)
+			) x ORDER BY x.lease DESC LIMIT $1
 		) n CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE lease = n.lease OFFSET 0 FOR UPDATE SKIP LOCKED) l`
 	// What has been lost too often within the hour, this time included, ends; what is of a deleted job or was asked
 	// to stop ends anyway. Rows are locked as in backSQL.

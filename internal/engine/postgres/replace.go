@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,7 +16,7 @@ import (
 var (
 	dropReplacedSQL = `
 		WITH gone AS (
-			DELETE FROM live v USING (` + replaced + ` AND s.lease <= 0) d ORDER BY d.id OFFSET 0) d
+			DELETE FROM live v USING (` + replaced + ` AND s.lease <= 0 LIMIT $6) d ORDER BY d.id OFFSET 0) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, d.ending
 		), ` + endSQL + `
@@ -25,13 +26,14 @@ var (
 		WITH gone AS (
 			DELETE FROM live v USING (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND coalesce(v.parked_until, '-infinity') > '-infinity'
+				AND $6::int8 > 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, v.lease AS token, NULL::bytea AS result, coalesce(v.cancel_ending, d.ending) AS ending
 		), ` + endSQL + `
 		` + ofGone
 	askReplacedSQL = `
 		WITH asked AS (
 			UPDATE live v SET cancel_at = now(), cancel_ending = d.ending FROM (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.cancel_at IS NULL
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.cancel_at IS NULL AND $6::int8 > 0
 			RETURNING v.worker, v.id, v.lease, v.tenant, v.attempt, d.note
 		), told AS (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'cancel_requested', lease, tenant, attempt, worker, now(), note FROM asked
@@ -46,8 +48,16 @@ var (
 // replaces reports whether a firing replaces what its job fired before.
 func replaces(f engine.Firing) bool { return f.Overlap == job.OverlapReplace && len(f.Executions) > 0 }
 
+// Of what waits and is replaced one transaction drops so much, and what is left of a job makes it wait for its turn: Fire takes as
+// many transactions as replaceTime allows, and then leaves such jobs to its next call.
+const (
+	replacedAtOnce = engine.CancelsAtOnce
+	replaceTime    = time.Second
+)
+
 // replace fires, and replaces what the jobs that fire fired before. What waits goes first, with its unique key; what runs
-// is asked to stop only if its successor is there; and what was handed back meanwhile goes then.
+// is asked to stop only if its successor is there; and what was handed back meanwhile goes then. Where more waits of some than goes at
+// once, nothing fires, and x.more says which.
 func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Ready, error)) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		locked, err := chosen(tx.Query(ctx, lockSQL, x.args...))
@@ -56,6 +66,9 @@ func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Re
 		}
 		if err := x.send(ctx, tx, dropReplacedSQL, func(i int) bool { return locked[i] }); err != nil {
 			return err
+		}
+		if x.left(); len(x.more) > 0 {
+			return nil
 		}
 		ready, err := fire()
 		if err != nil {
@@ -73,6 +86,31 @@ func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Re
 		}
 		return failpoint.Hit("sched.afterInsertBeforeCommit")
 	})
+}
+
+// dropped is how much of what waits one statement drops of a job.
+func (x *volley) dropped() int {
+	n := 0
+	for i := range x.firings {
+		if replaces(x.firings[i]) {
+			n++
+		}
+	}
+	return max(50, replacedAtOnce/max(n, 1))
+}
+
+// left finds the jobs of which more may wait than was dropped.
+func (x *volley) left() {
+	of := map[job.ID]int{}
+	for i := range x.ended {
+		of[x.ended[i].Job]++
+	}
+	most := x.dropped()
+	for id, n := range of {
+		if n >= most {
+			x.more = append(x.more, id)
+		}
+	}
 }
 
 // send runs a statement over what those firings replace that are chosen, and notes what it ended.
@@ -95,7 +133,7 @@ func (x *volley) send(ctx context.Context, tx pgx.Tx, sql string, chosen func(i 
 	if len(jobs.cells) == 0 {
 		return nil
 	}
-	ended, err := collectEnded(tx.Query(ctx, sql, tenants, jobs, befores, endings, notes))
+	ended, err := collectEnded(tx.Query(ctx, sql, tenants, jobs, befores, endings, notes, x.dropped()))
 	x.ended = append(x.ended, ended...)
 	return err
 }

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -54,8 +56,8 @@ const (
 			secret, labels, queues, targets, kinds, memory_used, memory_limit
 		FROM sessions`
 	workersSQL = workerSQL + `
-		WHERE (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour'
-		ORDER BY started_at DESC, id DESC`
+		WHERE (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour' AND id > $2
+		ORDER BY id LIMIT $3`
 )
 
 // Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
@@ -275,15 +277,31 @@ func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) 
 
 // Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
 func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
-	var out []job.Worker
-	err := s.look(ctx, "list workers", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, workersSQL, string(t))
-		var err error
-		out, err = pgx.CollectRows(rows, scanWorker)
-		return err
+	var out, some []job.Worker
+	var after job.WorkerID
+	for {
+		err := s.look(ctx, "list workers", func(ctx context.Context, c *pgxpool.Conn) error {
+			rows, _ := c.Query(ctx, workersSQL, string(t), after, workersAtOnce)
+			var err error
+			some, err = pgx.CollectRows(rows, scanWorker)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, some...); len(some) < workersAtOnce {
+			break
+		}
+		after = some[len(some)-1].ID
+	}
+	slices.SortFunc(out, func(a, b job.Worker) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt), bytes.Compare(b.ID[:], a.ID[:]))
 	})
-	return out, err
+	return out, nil
 }
+
+// workersAtOnce bounds the sessions that one statement lists.
+const workersAtOnce = 10_000
 
 // scanWorker reads what workerSQL selects.
 func scanWorker(r pgx.CollectableRow) (w job.Worker, err error) {

@@ -16,7 +16,10 @@ const (
 	// aheadSQL passes over no partition: whoever has this store alone asks for all.
 	aheadSQL = `SELECT next_run_at FROM schedules INDEXED BY schedules_due
 		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at` // no LIMIT ?, as in readySQL
-	moveSQL = "UPDATE schedules SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
+	// asGiven chooses the job of a firing while it is as the firing has it.
+	asGiven    = " WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
+	asGivenSQL = "SELECT 1 FROM schedules" + asGiven
+	moveSQL    = "UPDATE schedules SET next_run_at = ?, runs = runs + ?" + asGiven
 	// spareSQL is for a firing of which not all came about: those that did not are no runs.
 	spareSQL = "UPDATE schedules SET next_run_at = coalesce(?, next_run_at), runs = runs - ? WHERE job = ?"
 	oneFire  = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
@@ -74,8 +77,26 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 	}
 	var out []job.Ready
 	var ended []engine.Ended
-	err := s.write(ctx, "fire", func(c *conn, now int64) error {
-		x := volley{history: telling(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire)}
+	defer func() { engine.TellEnds(ctx, ended) }()
+	for begun := time.Now(); ; {
+		x, err := s.fire(ctx, fs)
+		if err != nil {
+			return nil, err
+		}
+		out, ended = append(out, x.ready...), append(ended, x.told...)
+		if fs = x.left; len(fs) == 0 || time.Since(begun) > replaceTime {
+			return out, nil
+		}
+	}
+}
+
+// replaceTime is how long Fire goes on with what waits and is replaced, where that is very much; what is left it leaves to its next call.
+const replaceTime = time.Second
+
+// fire stores a volley in one transaction.
+func (s *Store) fire(ctx context.Context, fs []engine.Firing) (x volley, err error) {
+	err = s.write(ctx, "fire", func(c *conn, now int64) error {
+		x = volley{history: telling(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire), room: engine.CancelsAtOnce}
 		for i := range fs {
 			if err := x.fire(&fs[i]); err != nil {
 				return err
@@ -87,14 +108,9 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 		if err := x.tally(); err != nil {
 			return err
 		}
-		out, ended = x.ready, x.told
 		return failpoint.Hit("sched.afterInsertBeforeCommit")
 	})
-	if err != nil {
-		return nil, err
-	}
-	engine.TellEnds(ctx, ended)
-	return out, nil
+	return x, err
 }
 
 // volley is firings that are stored together.
@@ -104,10 +120,26 @@ type volley struct {
 	into  inserter
 	plain []*engine.Firing // that moved, of one tenant and one plain execution each, which is still to be stored
 	ready []job.Ready
+	room  int             // for so many that wait and are replaced
+	left  []engine.Firing // that did not fire: more waits to be replaced than there is room for
 }
 
-// fire moves a job's next instant and stores what fires.
+// fire moves a job's next instant and stores what fires. What it replaces and waits goes first, with its unique key.
 func (x *volley) fire(f *engine.Firing) error {
+	if replaces(f) {
+		as, err := x.prepare(asGivenSQL).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(nothing)
+		if err != nil || !as {
+			return err
+		}
+		n, err := x.replaceWaiting(f, x.room)
+		if err != nil {
+			return err
+		}
+		if x.room -= n; x.room <= 0 {
+			x.left = append(x.left, *f)
+			return nil
+		}
+	}
 	moved, err := x.move.at(f.Next).int(f.Runs).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
 	if err != nil || moved == 0 {
 		return err
@@ -184,9 +216,6 @@ func (x *volley) fired(f *engine.Firing, es ...job.Execution) error {
 // judge stores what the overlap policy and unique keys let through, and what is skipped.
 func (x *volley) judge(f *engine.Firing) error {
 	if err := x.record(f); err != nil {
-		return err
-	}
-	if err := x.replaceWaiting(f); err != nil {
 		return err
 	}
 	busy, err := overlaps(x.conn, f)

@@ -13,8 +13,8 @@ const (
 	unwellSQL = "SELECT " + pastColumns + ` FROM executions v INDEXED BY executions_unwell
 		WHERE v.status > 10 AND v.status <> 13 AND (v.finished_at, v.id) > (?, ?) AND v.tenant IN (SELECT value FROM json_each(?))
 		ORDER BY v.finished_at, v.id LIMIT ?`
-	lateNowSQL = `SELECT v.id, v.job, v.scheduled_at, min(v.due_at) FROM live v
-		WHERE v.tenant = ? AND v.due_at < ? AND v.started_at IS NULL AND v.lease <= 0 AND v.hold = 0 GROUP BY v.job LIMIT ?`
+	lateNowSQL = `SELECT v.id, v.job, v.scheduled_at, min(v.due_at) FROM live v INDEXED BY live_lane
+		WHERE v.part = ? AND v.tenant = ? AND v.due_at < ? AND v.started_at IS NULL AND v.lease <= 0 AND v.hold = 0 GROUP BY v.job LIMIT ?`
 )
 
 // Unwell lists finished executions that did not succeed and were not cancelled either.
@@ -45,14 +45,27 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// Late lists executions that were due before an instant and have not begun, one of each job.
+// Late lists executions that were due before an instant and have not begun, one of each job. It looks at one partition at a time;
+// executions of one job may be in several.
 func (s *Store) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]engine.Late, error) {
 	var out []engine.Late
-	err := s.look(ctx, "look for what is late", func(c *conn) error {
-		return c.prepare(lateNowSQL).text(string(t)).at(before).int(int64(limit)).each(func(r *row) error {
-			out = append(out, engine.Late{Execution: r.id(), Job: r.id(), ScheduledAt: r.at(), DueAt: r.at()})
-			return nil
+	at := map[job.ID]int{} // in out
+	for p := range job.Partition(job.Partitions) {
+		err := s.look(ctx, "look for what is late", func(c *conn) error {
+			return c.prepare(lateNowSQL).int(int64(p)).text(string(t)).at(before).int(int64(limit)).each(func(r *row) error {
+				l := engine.Late{Execution: r.id(), Job: r.id(), ScheduledAt: r.at(), DueAt: r.at()}
+				if i, known := at[l.Job]; !known && len(out) < limit {
+					at[l.Job] = len(out)
+					out = append(out, l)
+				} else if known && l.DueAt.Before(out[i].DueAt) {
+					out[i] = l
+				}
+				return nil
+			})
 		})
-	})
-	return out, err
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -59,6 +59,7 @@ type Store struct {
 	swept     atomic.Int64                        // the token up to which Tidy has looked at the directory
 	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
 	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
+	watched   atomic.Int64                        // the lease behind which Overrun goes on; 0: from the first
 	memo      engine.Memo                         // of what is due
 }
 

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"math"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -12,8 +14,8 @@ const (
 	anyFireSQL  = "SELECT 1 FROM live WHERE " + ofSchedule
 	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND started_at IS NULL" // what started and is retried is in the place of what runs
 
-	// replacedSQL lists what a job's schedule fired for earlier instants, and whether it runs.
-	replacedSQL = "SELECT id, lease > 0 FROM live WHERE " + ofSchedule + " AND trigger IN (1, 3) AND scheduled_at < ?3"
+	// replacedSQL lists what a job's schedule fired for earlier instants, and waits or runs.
+	replacedSQL = "SELECT id FROM live WHERE " + ofSchedule + " AND trigger IN (1, 3) AND scheduled_at < ?3 AND (lease > 0) = ?4"
 
 	// recordSQL stores a record of instants that did not fire: an execution that was never live.
 	recordSQL = `
@@ -36,9 +38,12 @@ func overlaps(c *conn, f *engine.Firing) (bool, error) {
 	return c.prepare(sql).id(f.Job).text(string(f.Tenant)).first(nothing)
 }
 
-// replaceWaiting cancels what waits of that which a firing replaces. It goes first, with its unique key.
-func (h *history) replaceWaiting(f *engine.Firing) error {
-	return h.replaced(f, false, func(id job.ExecutionID, why string) error {
+// replaces reports whether a firing replaces what its job fired before.
+func replaces(f *engine.Firing) bool { return f.Overlap == job.OverlapReplace && len(f.Executions) > 0 }
+
+// replaceWaiting cancels up to so many of what waits of that which a firing replaces, and says how many it cancelled.
+func (h *history) replaceWaiting(f *engine.Firing, most int) (int, error) {
+	return h.replaced(f, false, most, func(id job.ExecutionID, why string) error {
 		_, err := h.endAlone(f.Tenant, id, job.Cancelled, askedToStop(why))
 		return err
 	})
@@ -46,34 +51,36 @@ func (h *history) replaceWaiting(f *engine.Firing) error {
 
 // replaceRunning asks what runs of that to stop.
 func (h *history) replaceRunning(f *engine.Firing) error {
-	return h.replaced(f, true, func(id job.ExecutionID, why string) error {
+	if !replaces(f) {
+		return nil
+	}
+	_, err := h.replaced(f, true, math.MaxInt, func(id job.ExecutionID, why string) error {
 		_, err := ask(h, f.Tenant, id, why)
 		return err
 	})
+	return err
 }
 
-// replaced calls do with what a firing replaces that runs, or does not.
-func (h *history) replaced(f *engine.Firing, running bool, do func(id job.ExecutionID, why string) error) error {
-	if f.Overlap != job.OverlapReplace || len(f.Executions) == 0 {
-		return nil
+// replaced calls do with up to so many of what a firing replaces that run, or do not.
+func (h *history) replaced(f *engine.Firing, running bool, most int, do func(id job.ExecutionID, why string) error) (int, error) {
+	if most <= 0 {
+		return 0, nil
 	}
 	before := f.Executions[0].ScheduledAt
 	var ids []job.ExecutionID
-	err := h.prepare(replacedSQL).id(f.Job).text(string(f.Tenant)).at(before).each(func(r *row) error {
-		if id := r.id(); r.bool() == running {
-			ids = append(ids, id)
-		}
-		return nil
+	_, err := h.prepare(replacedSQL).id(f.Job).text(string(f.Tenant)).at(before).bool(running).until(func(r *row) (bool, error) {
+		ids = append(ids, r.id())
+		return len(ids) >= most, nil
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, id := range ids {
 		if err := do(id, engine.ReplacedBy(before)); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(ids), nil
 }
 
 // skip stores an execution of a firing as SKIPPED, unless it is there already. It has no unique key, which another may hold.

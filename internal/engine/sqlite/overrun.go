@@ -14,7 +14,7 @@ import (
 
 const (
 	runningLeaseSQL = "SELECT " + readyColumns + " FROM live" + held + unparked
-	allGrantsSQL    = "SELECT lease, ids FROM leases"
+	allGrantsSQL    = "SELECT lease, ids FROM leases WHERE lease > ? ORDER BY lease"
 	parkedSQL       = "SELECT " + readyColumns + ", lease FROM live INDEXED BY live_parked WHERE parked_until IS NOT NULL"
 )
 
@@ -25,42 +25,57 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 		wanted[p] = true
 	}
 	var out []engine.Running
-	err := s.look(ctx, "list what runs", func(c *conn) error {
-		q := c.prepare(runningLeaseSQL)
-		err := c.prepare(allGrantsSQL).each(func(r *row) error {
-			g := grant{token: job.Token(r.int64()), ids: r.bytes()}
-			return g.each(func(l job.Lease) error {
-				_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
-					if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
-						out = append(out, engine.Running{Ready: x, Token: l.Token})
-					}
-					return nil
+	for from, last := int64(0), false; !last; {
+		var found []engine.Running
+		next := from
+		err := s.look(ctx, "list what runs", func(c *conn) error {
+			q, looked := c.prepare(runningLeaseSQL), 0
+			found = nil
+			_, err := c.prepare(allGrantsSQL).int(from).until(func(r *row) (bool, error) {
+				g := grant{token: job.Token(r.int64()), ids: r.bytes()}
+				next, looked = int64(g.token), looked+len(g.ids)/16
+				return looked >= runningPiece, g.each(func(l job.Lease) error {
+					_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+						if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
+							found = append(found, engine.Running{Ready: x, Token: l.Token})
+						}
+						return nil
+					})
+					return err
 				})
+			})
+			if last = looked < runningPiece; err != nil || !last {
 				return err
+			}
+			return c.prepare(parkedSQL).each(func(r *row) error { // last: what is parked meanwhile is listed twice, and not missed
+				if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
+					found = append(found, engine.Running{Ready: x, Token: job.Token(r.int64())})
+				}
+				return nil
 			})
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return c.prepare(parkedSQL).each(func(r *row) error {
-			if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
-				out = append(out, engine.Running{Ready: x, Token: job.Token(r.int64())})
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
+		out, from = append(out, found...), next
 	}
-	return out, nil
+	return engine.Newest(out), nil
 }
+
+// runningPiece is how many executions Running looks at in one go.
+const runningPiece = 20_000
 
 const (
 	// settled sets how old a lease is before anyone checks whether it has lasted too long: most have ended by then.
 	settled = time.Second
 
+	// watchTime bounds how long one look asks for what was given: a process that starts knows of nothing yet.
+	watchTime = time.Second
+	// watchedPage is how many leases one look goes through; the next one goes on behind them.
+	watchedPage = 100_000
+
 	settledGrantsSQL = `
-		SELECT l.lease, l.ids FROM leases l CROSS JOIN sessions s WHERE l.at < ?1 AND s.id = l.worker AND s.deposed = 0 AND s.expires_at > ?2
+		SELECT l.lease, l.ids FROM leases l CROSS JOIN sessions s WHERE l.at < ?1 AND s.id = l.worker AND s.deposed = 0 AND s.expires_at > ?2 AND l.lease > ?3
 		ORDER BY l.lease`
 	clockSQL         = "SELECT leased_at, timeout_ms, coalesce(stall_ms, 0), max(leased_at, coalesce(progress_at, 0)) FROM live" + held + " AND cancel_at IS NULL" + unparked
 	overdueParkedSQL = "SELECT id, lease FROM live INDEXED BY live_parked WHERE parked_until IS NOT NULL AND parked_until < ? AND cancel_at IS NULL ORDER BY parked_until"
@@ -78,18 +93,33 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 	var out []engine.Overrun
 	err := s.look(ctx, "find what runs for too long", func(c *conn) error {
 		now := s.now()
-		alarms, seen := s.alarms.Load(), map[job.Token]int64{}
-		_, err := c.prepare(settledGrantsSQL).int(now - settled.Microseconds()).int(now).until(func(r *row) (bool, error) {
-			token := job.Token(r.int64())
+		begun := time.Now()
+		alarms, seen, from := s.alarms.Load(), map[job.Token]int64{}, s.watched.Load()
+		token, n := job.Token(0), 0
+		_, err := c.prepare(settledGrantsSQL).int(now - settled.Microseconds()).int(now).int(from).until(func(r *row) (bool, error) {
+			if n++; n > watchedPage {
+				return true, nil
+			}
+			token = job.Token(r.int64())
 			if alarms != nil && (*alarms)[token] > now { // which spares a look at all it gave
 				seen[token] = (*alarms)[token]
 				return false, nil
+			}
+			if time.Since(begun) > watchTime {
+				return false, nil // the next look sees it
 			}
 			g := grant{token: token, ids: r.bytes()}
 			var err error
 			seen[token], out, err = overruns(c, out, &g, now, slack, limit)
 			return len(out) >= limit, err
 		})
+		if until := int64(token); n > watchedPage { // the next look goes on behind it; what is known of the others stays
+			s.watched.Store(until)
+			s.keepAlarms(alarms, seen, from, until)
+		} else {
+			s.watched.Store(0)
+			s.keepAlarms(alarms, seen, from, math.MaxInt64)
+		}
 		s.alarms.Store(&seen)
 		if err == nil {
 			out, err = overdueParked(c, out, now, limit)
@@ -100,6 +130,18 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 		return nil, err
 	}
 	return out, nil
+}
+
+// keepAlarms keeps what is known of the leases that a look did not come to.
+func (s *Store) keepAlarms(known *map[job.Token]int64, seen map[job.Token]int64, from, until int64) {
+	if known == nil {
+		return
+	}
+	for t, at := range *known {
+		if int64(t) <= from || int64(t) > until {
+			seen[t] = at
+		}
+	}
 }
 
 // overruns adds what a grant holds for too long, and says when the first of it may be. Progress only puts that off.

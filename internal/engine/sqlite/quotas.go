@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -14,15 +15,10 @@ const (
 	keepCountSQL = `
 		INSERT INTO job_counts (tenant, active, counted_at) VALUES (?, ?, ?)
 		ON CONFLICT (tenant) DO UPDATE SET active = excluded.active, counted_at = excluded.counted_at`
-	// countJobsSQL names the partitions, so that only what is the tenant's is read of live_lane.
-	countJobsSQL = `
-		WITH RECURSIVE parts (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM parts WHERE n < 63)
-		SELECT count(*) FROM (
-			SELECT v.job FROM parts CROSS JOIN live v INDEXED BY live_lane WHERE v.part = parts.n AND v.tenant = ?1
-			UNION
-			SELECT j.id FROM jobs j INDEXED BY jobs_planned CROSS JOIN schedules s
-			WHERE j.tenant = ?1 AND j.kind <> 1 AND j.state <> 4 AND s.job = j.id AND s.next_run_at IS NOT NULL
-		)`
+	// The jobs that have an execution which is not over, in a partition, and those that are planned.
+	liveJobsSQL    = "SELECT DISTINCT job FROM live INDEXED BY live_lane WHERE part = ? AND tenant = ?"
+	plannedJobsSQL = `SELECT j.id FROM jobs j INDEXED BY jobs_planned CROSS JOIN schedules s
+		WHERE j.tenant = ? AND j.kind <> 1 AND j.state <> 4 AND s.job = j.id AND s.next_run_at IS NOT NULL`
 )
 
 // takeRoom adds the jobs of a creation to what its tenant has, if that is not more than it may have.
@@ -38,19 +34,48 @@ func takeRoom(c *conn, x *prepared) (bool, error) {
 	return changed > 0, err
 }
 
-// CountJobs counts the active jobs of a tenant again, unless that was done just now.
+// CountJobs counts the active jobs of a tenant again, unless that was done just now. It counts in pieces while others write: what they
+// create meanwhile is added to the count, even where a piece has seen it.
 func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
-	err = s.write(ctx, "count jobs", func(c *conn, now int64) error {
-		var at int64
-		known, err := c.prepare(findCountSQL).text(string(t)).first(func(r *row) error {
-			n, at = r.int64(), r.int64()
+	var before, at int64
+	var known, fresh bool
+	err = s.look(ctx, "count jobs", func(c *conn) (err error) {
+		known, err = c.prepare(findCountSQL).text(string(t)).first(func(r *row) error {
+			before, at = r.int64(), r.int64()
 			return nil
 		})
-		if err != nil || known && now-at < engine.CountAge(n).Microseconds() {
+		fresh = known && s.now()-at < engine.CountAge(before).Microseconds()
+		return err
+	})
+	if err != nil || fresh {
+		return before, err
+	}
+	active := map[job.ID]struct{}{}
+	for p := range job.Partition(job.Partitions + 1) {
+		err := s.look(ctx, "count jobs", func(c *conn) error {
+			q := c.prepare(plannedJobsSQL)
+			if p < job.Partitions {
+				q = c.prepare(liveJobsSQL).int(int64(p))
+			}
+			return q.text(string(t)).each(func(r *row) error { active[r.id()] = struct{}{}; return nil })
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	counted := int64(len(active))
+	err = s.write(ctx, "count jobs", func(c *conn, now int64) error {
+		var since int64
+		n = counted
+		is, err := c.prepare(findCountSQL).text(string(t)).first(func(r *row) error {
+			n, since = r.int64(), r.int64()
+			return nil
+		})
+		if err != nil || is && (!known || since != at) { // another count came first
 			return err
 		}
-		if _, err := c.prepare(countJobsSQL).text(string(t)).first(func(r *row) error { n = r.int64(); return nil }); err != nil {
-			return err
+		if is {
+			n = counted + max(0, n-before)
 		}
 		_, err = c.prepare(keepCountSQL).text(string(t)).int(n).int(now).exec()
 		return err

@@ -16,7 +16,7 @@ const (
 		ON CONFLICT (tenant, name) DO UPDATE SET version = version + 1, updated_at = excluded.updated_at, key_id = excluded.key_id, sealed = excluded.sealed,
 			expires_at = NULL`
 	secretsOfSQL = "SELECT tenant, job FROM live WHERE id = ?"
-	managedSQL   = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
+	managedSQL   = "SELECT " + secretColumns + ", sealed FROM secrets INDEXED BY secrets_job WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
 		" UNION ALL SELECT * FROM (SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
 		" ORDER BY dropped_at DESC, rowid DESC LIMIT 20) ORDER BY 2, 4 DESC"
 	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"

@@ -13,7 +13,7 @@ import (
 const (
 	secretColumns = "tenant, name, job, version, created_at, updated_at, key_id"
 	// namedSecrets are those that a person named; the others are managed with their jobs.
-	namedSecrets = " FROM secrets WHERE tenant = $1 AND job IS NULL"
+	namedSecrets = " FROM secrets /*sqlite: INDEXED BY secrets_named*/ WHERE tenant = $1 AND job IS NULL"
 
 	putSecretSQL = `
 		INSERT INTO secrets (tenant, name, version, created_at, updated_at, key_id, sealed)
@@ -30,8 +30,11 @@ const (
 		WHERE EXISTS (SELECT 1 FROM secrets s WHERE s.tenant = $1 AND s.name = u.name AND s.job IS NULL /*postgres: OFFSET 0*/)`
 	pastSecretsSQL = `SELECT tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed FROM past_secrets WHERE tenant = $1 AND job IS NULL
 		ORDER BY dropped_at DESC/*sqlite: , rowid DESC*/ LIMIT $2`
-	secretKeysSQL = "SELECT /*postgres: DISTINCT ON (key_id)*/ " + secretColumns + `, sealed FROM secrets
-		/*sqlite: WHERE rowid IN (SELECT min(rowid) FROM secrets GROUP BY key_id)*/ ORDER BY key_id/*postgres: , tenant, name*/`
+	// It goes from key to key by their index: there are few keys and very many secrets.
+	secretKeysSQL = `WITH RECURSIVE k(id) AS (
+			SELECT min(key_id) FROM secrets UNION ALL SELECT (SELECT min(s.key_id) FROM secrets s WHERE s.key_id > k.id) FROM k WHERE k.id IS NOT NULL)
+		SELECT ` + secretColumns + `, sealed FROM k /*postgres: CROSS JOIN LATERAL (SELECT * FROM secrets WHERE key_id = k.id LIMIT 1) s*/
+		/*sqlite: JOIN secrets s ON s.rowid = (SELECT rowid FROM secrets WHERE key_id = k.id LIMIT 1)*/ WHERE k.id IS NOT NULL ORDER BY k.id`
 	secretsNotUnderSQL = "SELECT " + secretColumns + ", sealed FROM secrets WHERE (tenant, name) > ($1, $2) AND key_id <> $3 ORDER BY tenant, name LIMIT $4"
 	resealSecretSQL    = "UPDATE secrets SET key_id = $3, sealed = $4 WHERE tenant = $1 AND name = $2 AND sealed = $5"
 )

@@ -312,7 +312,7 @@ CREATE TABLE leases (
 	keys   uuid[] -- of the bundles it gave; their executions are among ids, too
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE leases ALTER ids SET STORAGE EXTERNAL, ALTER keys SET STORAGE EXTERNAL;
-CREATE INDEX leases_worker ON leases (worker);
+CREATE INDEX leases_worker ON leases (worker, (- lease)); -- a session's latest first; no other index has this order
 
 -- Workers that are connected, and those that were.
 CREATE TABLE sessions (
@@ -716,6 +716,8 @@ CREATE TABLE secrets (
 );
 CREATE INDEX secrets_job ON secrets (tenant, job) WHERE job IS NOT NULL;
 CREATE INDEX secrets_expired ON secrets (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX secrets_named ON secrets (tenant, name) WHERE job IS NULL; -- the few that people created, to list and count them
+CREATE INDEX secrets_key ON secrets (key_id); -- which keys are in use
 
 -- Values of secrets before they were changed or deleted, so that output of
 -- attempts that still know them can be redacted.

@@ -565,6 +565,8 @@ CREATE TABLE secrets (
 ) STRICT;
 CREATE INDEX secrets_job ON secrets (tenant, job) WHERE job IS NOT NULL;
 CREATE INDEX secrets_expired ON secrets (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX secrets_named ON secrets (tenant, name) WHERE job IS NULL; -- the few that people created, to list and count them
+CREATE INDEX secrets_key ON secrets (key_id); -- which keys are in use
 CREATE TRIGGER secrets_of_job AFTER DELETE ON jobs BEGIN
 	DELETE FROM secrets WHERE tenant = OLD.tenant AND job = OLD.id AND job IS NOT NULL;
 END;
