@@ -338,7 +338,7 @@ func TestAServerTellsWhereItIsBehind(t *testing.T) {
 		f := newFake(time.Now)
 		o := &fakeOwner{held: owning(0, 1, 2, 3)}
 		d := running(t, f, Config{Owner: o})
-		w := job.Worker{ID: job.WorkerID{2}, Host: "w", Capacity: 3, Kinds: []string{"work"}, Targets: []string{"worker", "http"}}
+		w := job.Worker{ID: job.WorkerID{2}, Host: "w", Capacity: 3, Targets: everything}
 		if err := d.Register(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
