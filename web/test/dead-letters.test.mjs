@@ -77,7 +77,7 @@ test("a slow redrive of all that match is stopped", async () => {
   const page = await visit(browser, server.url + "/dead-letters?q=simulated");
   await settle(page);
   await page.click(".selbar button:has-text('Redrive all')");
-  await page.waitForSelector("dialog >> text=What dies from now on");
+  await page.waitForSelector("dialog >> text=Later dead letters are not included");
   await page.fill("dialog input[inputmode=decimal]", "0.5");
   await page.keyboard.press("Enter");
   await page.click("section[aria-label=Operations] button:has-text('Stop')");

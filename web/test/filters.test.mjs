@@ -90,7 +90,7 @@ test("what is late is a filter: from Now, in the list, and for all of them", asy
   });
   await page.reload();
   await page.click(".selbar >> text=Pause");
-  await page.waitForSelector("dialog >> text=No job is chosen");
+  await page.waitForSelector("dialog >> text=No job matches");
   assert.deepEqual(sent.filter, { late: true });
   await sound(page);
   await page.context().close();
@@ -148,7 +148,7 @@ test("the strip of a job is its own; where nothing can be copied an id says so",
   const page = await visit(browser, `${server.url}/jobs/${a.job_id}`, { prepare: (p) => p.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined })) });
   await page.waitForSelector("text=Last 1 execution: none failed");
   await page.click("button:has-text('…')");
-  await page.waitForSelector(".toast.bad:has-text('copies only from https')");
+  await page.waitForSelector(".toast.bad:has-text('only on https')");
   let go;
   await page.route("**/api/v1/jobs:runs*", (r) => new Promise((f) => (go = f)).then(() => r.fallback()));
   await page.evaluate((to) => {

@@ -275,7 +275,7 @@ test("a payload that was emptied says that the job's own is used", async () => {
   await page.keyboard.press("r");
   for (const none of ["", "null"]) {
     await page.fill("dialog textarea", none);
-    await page.waitForSelector("dialog >> text=it runs with the job's own");
+    await page.waitForSelector("dialog >> text=it runs with the job's payload");
   }
   assert.equal(await page.locator("dialog code:has-text('--payload')").count(), 0);
   const sent = page.waitForRequest("**/trigger");

@@ -284,7 +284,7 @@ test("numbers stay exact in browsers that cannot keep them as they are written",
   });
   await page.fill("label:has-text('Name') + input", "Exact of old");
   await page.click("button:has-text('Pretend')");
-  await page.fill("label:has-text('JSON that it is given') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0, "text": "1.0 \\" 2e5", "f": 1234567890.12345678}');
+  await page.fill("label:has-text('JSON payload') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0, "text": "1.0 \\" 2e5", "f": 1234567890.12345678}');
   await page.locator(".field", { hasText: "JSON payload" }).getByRole("button", { name: "Format" }).click();
   await page.click("button:has-text('Create job')");
   await page.waitForSelector("h1:has-text('Exact of old')");

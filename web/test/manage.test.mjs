@@ -63,7 +63,7 @@ test("a secret is set, never shown, and deleted against resistance", async () =>
   await page.getByRole("button", { name: "Delete browser-secret" }).click();
   await page.keyboard.type("browser-secret");
   await page.keyboard.press("Enter");
-  await page.waitForSelector("dialog >> text=Jobs that are active or paused name it");
+  await page.waitForSelector("dialog >> text=Active or paused jobs use it");
   await forgive(page, /status of 409/);
   assert.equal(await page.locator("dialog button[type=submit]").isDisabled(), true);
   await page.click("dialog .check input");
@@ -130,7 +130,7 @@ test("a rule of a deleted job is silenced, changed and told again; deleted with 
   await forgive(page, /status of 422/);
   assert.deepEqual((await rule("of-both")).jobs, [there.job_id]);
   await drop("of-the-gone");
-  await page.waitForSelector(".toast.bad:has-text('it would tell of every job, so it stays deleted')");
+  await page.waitForSelector(".toast.bad:has-text('it would apply to every job, so it stays deleted')");
   await forgive(page, /status of 422/);
   assert.equal(await rule("of-the-gone"), undefined);
   await sound(page);
@@ -173,7 +173,7 @@ test("what a colleague changes meanwhile is not undone by saving, silencing or u
   await page.keyboard.press("Escape");
   await page.mouse.click(5, 400);
   assert.equal(asked.length, 3);
-  assert.match(asked[0], /was not sent/);
+  assert.match(asked[0], /were not sent/);
   assert.equal(await page.inputValue("dialog input[type=url]"), server.url + "/demo/other");
   answer = true;
   await page.keyboard.press("Escape");
