@@ -141,6 +141,31 @@ func (s *session) dlqShow() *cobra.Command {
 	return c
 }
 
+// deadLetterOf finds the dead letter that a person wants to change: by its id, or the only one of a job.
+func (s *session) deadLetterOf(ctx context.Context, c *client.Client, ref string) (id string, err error) {
+	if uuid.MatchString(ref) {
+		return ref, nil
+	}
+	j, err := findJob(ctx, c, ref)
+	if err != nil {
+		return "", err
+	}
+	for d, err := range c.DeadLetters(ctx, client.DeadLetterFilter{JobID: j.JobID}) {
+		switch {
+		case err != nil:
+			return "", err
+		case id != "":
+			return "", usage{fmt.Errorf("the job %s has several dead letters; want an id from 'carillon dlq list --job %s', or --job %s for all of them", line(j.Name), line(ref), line(ref))}
+		}
+		id = d.ExecutionID
+	}
+	if id == "" {
+		return "", missing{fmt.Errorf("the job %s has no dead letters", line(j.Name))}
+	}
+	s.say("Dead letter %s of %s", id, line(j.Name))
+	return id, nil
+}
+
 // chosen reads which dead letters a command is about.
 func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, everything bool, args []string) (client.DeadLetterRequest, error) {
 	var r client.DeadLetterRequest
@@ -148,8 +173,15 @@ func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, ev
 	case len(args) > 0 && (f.any() || everything):
 		return r, usage{errors.New("both ids and a filter are given; want one of them")}
 	case len(args) > 0:
+		for i, ref := range args {
+			id, err := s.deadLetterOf(ctx, c, ref)
+			if err != nil {
+				return r, err
+			}
+			args[i] = id
+		}
 		r.IDs = args
-		return r, executionIDs(args, "carillon dlq list --job")
+		return r, nil
 	case !f.any() && !everything:
 		return r, usage{errors.New("which dead letters? Want ids, a filter such as --job report or --from -24h, or --everything")}
 	}

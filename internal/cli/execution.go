@@ -19,7 +19,7 @@ var statuses = []string{"WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING
 func (s *session) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
 		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Show, cancel and retry executions",
-		Long: "Show, cancel and retry executions. Commands that only read also take a job, and show its latest execution that is due.",
+		Long: "Show, cancel and retry executions. Commands also take a job: those that read show its latest execution that is due, retry takes the latest that has finished, cancel the one that waits or runs, if there is only one.",
 	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionAttempts(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
 }
 
@@ -235,15 +235,30 @@ func number[T int | int64](p *T) string {
 	return fmt.Sprint(*p)
 }
 
-// executionIDs checks the arguments of a command that changes executions. A job's name is refused there: which of its executions is meant is
-// not clear enough. list shows those of a job.
-func executionIDs(args []string, list string) error {
-	for _, id := range args {
-		if !uuid.MatchString(id) {
-			return usage{fmt.Errorf("%q is not the id of an execution; want an id from '%s %s'", id, list, line(id))}
-		}
+// The states of executions that can be cancelled, and of those that can be retried.
+var (
+	unfinished = []string{"WAITING", "PENDING", "RUNNING", "RETRYING"}
+	finished   = []string{"SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"}
+)
+
+// executionOf finds the execution of a job that a person wants to change: the latest in one of these states. With only, it must be the only one.
+func (s *session) executionOf(ctx context.Context, c *client.Client, ref, verb string, states []string, only bool) (client.Execution, error) {
+	j, err := findJob(ctx, c, ref)
+	if err != nil {
+		return client.Execution{}, err
 	}
-	return nil
+	page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{Status: states}, client.Page{Limit: 2})
+	switch {
+	case err != nil:
+		return client.Execution{}, err
+	case len(page.Executions) == 0:
+		return client.Execution{}, missing{fmt.Errorf("the job %s has no execution to %s", line(j.Name), verb)}
+	case only && len(page.Executions) > 1:
+		return client.Execution{}, usage{fmt.Errorf("the job %s has several executions to %s; want an id from 'carillon execution list --job %s', or --filter job=%s for all of them", line(j.Name), verb, line(ref), j.JobID)}
+	}
+	e := page.Executions[0]
+	s.say("Execution %s of %s, which is %s", e.ExecutionID, line(j.Name), e.Status)
+	return e, nil
 }
 
 func (s *session) executionCancel() *cobra.Command {
@@ -251,9 +266,9 @@ func (s *session) executionCancel() *cobra.Command {
 	var b byFilter
 	var reason string
 	c := &cobra.Command{
-		Use: "cancel ID...", Short: "Cancel executions: waiting ones end at once, running ones are asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
+		Use: "cancel EXECUTION...", Short: "Cancel executions: waiting ones end at once, running ones are asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
 		Example: "  carillon execution cancel 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon execution cancel --filter tag=reports --filter status=PENDING,RETRYING --dry-run",
-		Long:    "Cancel executions by id, at once; or all that match a filter, in the background. A filter counts them first and asks for confirmation, unless --yes is given.",
+		Long:    "Cancel executions by id, or the one of a job that waits or runs, at once; or all that match a filter, in the background. A filter counts them first and asks for confirmation, unless --yes is given.",
 	}
 	c.Flags().StringVar(&reason, "reason", "", "reason, stored with the execution")
 	w.destructive(c)
@@ -263,10 +278,14 @@ func (s *session) executionCancel() *cobra.Command {
 		if b.used() {
 			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "cancel", Reason: reason})
 		}
-		if err := executionIDs(args, "carillon execution list --job"); err != nil {
-			return err
-		}
 		for _, id := range args {
+			if !uuid.MatchString(id) {
+				e, err := s.executionOf(ctx, c, id, "cancel", unfinished, true)
+				if err != nil {
+					return err
+				}
+				id = e.ExecutionID
+			}
 			if w.dryRun {
 				e, err := c.Execution(ctx, id)
 				if err != nil {
@@ -299,7 +318,7 @@ func (s *session) executionRetry() *cobra.Command {
 	var b byFilter
 	var payload string
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Retry a finished execution, as a new one", Args: b.args(cobra.ExactArgs(1)),
+		Use: "retry EXECUTION", Short: "Retry a finished execution, or the latest of a job, as a new one", Args: b.args(cobra.ExactArgs(1)),
 		Example: "  carillon execution retry 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --wait\n  carillon execution retry --filter job=key:nightly --filter from=2026-01-31 --rate 10 --dry-run",
 	}
 	c.Flags().StringVar(&payload, "payload", "", "JSON to use instead of its payload: text, @file, or - for standard input")
@@ -319,10 +338,12 @@ func (s *session) executionRetry() *cobra.Command {
 			b.wait = wt.wait
 			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "retry", PayloadOverride: r.PayloadOverride})
 		}
-		if err := executionIDs(args, "carillon execution list --job"); err != nil {
-			return err
+		var e client.Execution
+		if uuid.MatchString(args[0]) {
+			e, err = c.Execution(ctx, args[0])
+		} else {
+			e, err = s.executionOf(ctx, c, args[0], "retry", finished, false)
 		}
-		e, err := c.Execution(ctx, args[0])
 		if err != nil {
 			return err
 		}

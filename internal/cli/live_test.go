@@ -119,7 +119,7 @@ func TestWaitingForExecutions(t *testing.T) {
 	c.ok("execution", "compare", run.ExecutionID)
 	c.ok("execution", "list", "--job", "good", "--status", "succeeded")
 	c.fails(conflict, "", "execution", "cancel", run.ExecutionID)
-	c.fails(misuse, "not the id of an execution", "execution", "cancel", "good")
+	c.fails(notFound, "has no execution to cancel", "execution", "cancel", "good")
 
 	dead := strings.TrimSpace(c.ok("execution", "list", "--job", "bad", "-o", "name"))
 	c.ok("dlq", "show", dead)

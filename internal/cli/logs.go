@@ -13,15 +13,16 @@ import (
 )
 
 func (s *session) executionLogs() *cobra.Command {
-	var follow, times bool
+	var follow, times, streams bool
 	var attempt int
 	c := &cobra.Command{
 		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print the log of an execution, or of the latest one of a job",
-		Long:    "Print what the attempts of an execution wrote: stdout to standard output, stderr to standard error. Control characters are escaped.",
+		Long:    "Print what the attempts of an execution wrote: stdout to standard output, stderr to standard error. Control characters are escaped. A program's two streams are read apart, so lines that it wrote to both at the same moment may come in either order.",
 		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow until the execution has finished; exit with 7 unless it succeeded")
 	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print the time of each line")
+	c.Flags().BoolVar(&streams, "streams", false, "print all lines to standard output, with the stream of each before it")
 	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt with this number")
 	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		o := client.LogOptions{Attempt: attempt, Limit: 1000}
@@ -31,7 +32,7 @@ func (s *session) executionLogs() *cobra.Command {
 				s.say("Attempt %d:", l.Attempt)
 			}
 			shown = l.Attempt
-			return s.logLine(l, times)
+			return s.logLine(l, times, streams)
 		}
 		if !follow {
 			if err := readLog(ctx, c, e.ExecutionID, o, print); err != nil || shown > 0 {
@@ -81,12 +82,14 @@ func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOpti
 }
 
 // logLine prints a line of a log: as text where it belongs, or as JSON.
-func (s *session) logLine(l client.LoggedLine, times bool) error {
+func (s *session) logLine(l client.LoggedLine, times, streams bool) error {
 	if strings.HasPrefix(s.output, "json") {
 		return encodeJSON(s.out, l, "")
 	}
 	out := s.out
-	if l.Stream == "stderr" {
+	if streams {
+		l.Text = fmt.Sprintf("%-6s | %s", l.Stream, l.Text)
+	} else if l.Stream == "stderr" {
 		out = s.err
 	}
 	return printLine(out, l, times)

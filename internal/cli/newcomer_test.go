@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
@@ -153,4 +154,35 @@ func TestLogsOfAttempts(t *testing.T) {
 	if c.ok("execution", "logs", e); !strings.Contains(c.err, "There is no log") || !strings.Contains(c.err, "execution attempts "+e) {
 		t.Errorf("nothing is said of a log that is empty: %q", c.err)
 	}
+}
+
+// Commands that change an execution take a job, where it is clear which one is meant.
+func TestChangingAnExecutionByTheNameOfItsJob(t *testing.T) {
+	c := at(t, "--server", devServer(t)) // which other tests use, too
+	bad, waits := "bad-"+rand.Text(), strings.ToLower("waits-"+rand.Text())
+	c.fails(runFailed, "ended as FAILED", "job", "create", bad, "--simulate", "fail_permanent", "--wait")
+	c.fails(runFailed, "ended as FAILED", "job", "trigger", bad, "--wait")
+	c.fails(misuse, "several dead letters", "dlq", "discard", bad, "--yes")
+	dead := read[[]client.Execution](c, "execution", "list", "--job", bad)
+	c.ok("dlq", "discard", dead[0].ExecutionID, "--yes")
+	c.ok("dlq", "discard", bad, "--yes")
+	c.fails(notFound, "has no dead letters", "dlq", "redrive", bad)
+	c.fails(notFound, "has no execution to cancel", "execution", "cancel", bad)
+	c.fails(notFound, "", "execution", "cancel", "nobody")
+	if again := read[client.Triggered](c, "execution", "retry", bad); again.ExecutionID == "" {
+		t.Error("retried nothing")
+	}
+	c.ok("queue", "pause", waits)
+	c.ok("job", "create", waits, "--queue", waits, "--simulate", "noop")
+	c.ok("job", "trigger", waits)
+	c.fails(misuse, "several executions to cancel", "execution", "cancel", waits)
+	one := read[[]client.Execution](c, "execution", "list", "--job", waits)[0].ExecutionID
+	c.ok("execution", "cancel", one)
+	c.ok("execution", "cancel", waits)
+	for _, e := range read[[]client.Execution](c, "execution", "list", "--job", waits) {
+		if e.Status != "CANCELLED" {
+			t.Errorf("%s is %s", e.ExecutionID, e.Status)
+		}
+	}
+	c.fails(notFound, "has no execution to cancel", "execution", "cancel", waits)
 }

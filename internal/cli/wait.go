@@ -23,7 +23,7 @@ func (w waiting) any() bool { return w.wait || w.follow }
 // await waits for an execution, shows how it goes and its outcome.
 func (s *session) await(ctx context.Context, c *client.Client, id string, w waiting) error {
 	if w.follow {
-		_, err := c.FollowLog(ctx, id, client.LogOptions{}, func(l client.LoggedLine) error { return s.logLine(l, false) })
+		_, err := c.FollowLog(ctx, id, client.LogOptions{}, func(l client.LoggedLine) error { return s.logLine(l, false, false) })
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,6 @@ func TestUsageErrorsNameTheirCommand(t *testing.T) {
 		"job pause":                           {"got no arguments; want carillon job pause JOB...\n", "Run 'carillon job pause --help'"},
 		"secret set a b":                      {"got 2 arguments; want carillon secret set NAME\n"},
 		"nope":                                {"Run 'carillon --help' for usage."},
-		"execution cancel hello --yes":        {`"hello" is not the id of an execution; want an id from 'carillon execution list --job hello'`},
-		"dlq discard hello --yes":             {"'carillon dlq list --job hello'"},
 		"job backfill x --from -7x --to now":  {"-24h or -7d"},
 		"queue limit mail --burst 3 --none":   {"--burst goes with a rate; want --rate"},
 		"dlq redrive":                         {"which dead letters? Want ids"},
