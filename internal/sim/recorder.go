@@ -31,7 +31,8 @@ type recorder struct {
 	jobs     map[job.ID]*knownJob      // guarded by mu
 	limits   map[[2]string]job.Limit   // guarded by mu: by tenant and queue
 	paid     map[string]int            // guarded by mu: by bucket, starts that were drawn and not used
-	redriven time.Time                 // guarded by mu: by then the last dead letter was run again whose unique key nobody had
+	redriven time.Time                 // guarded by mu, by the store's clock: by then the last dead letter was run again whose unique key nobody had
+	now      func() time.Time          // tells the time by the store's clock
 	named    int                       // guarded by mu: executions so far
 	planned  map[job.ID]bool           // guarded by mu: jobs that are to fire later
 	deleted  map[job.ID]bool           // guarded by mu
@@ -74,9 +75,9 @@ type session struct {
 	expires time.Time
 }
 
-func newRecorder(s engine.Store, h *check.History) *recorder {
+func newRecorder(s engine.Store, h *check.History, now func() time.Time) *recorder {
 	return &recorder{
-		Store: s, history: h, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]*knownJob{}, paid: map[string]int{}, limits: map[[2]string]job.Limit{}, planned: map[job.ID]bool{},
+		Store: s, history: h, now: now, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]*knownJob{}, paid: map[string]int{}, limits: map[[2]string]job.Limit{}, planned: map[job.ID]bool{},
 		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{},
 	}
 }
@@ -114,7 +115,7 @@ func (r *recorder) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.planned) + len(r.redrives)
-	if time.Now().Before(r.redriven) {
+	if r.now().Before(r.redriven) {
 		n++
 	}
 	for _, s := range r.known {
@@ -387,8 +388,8 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 				how = "snoozed"
 			}
 			r.look(ctx, s, how)
-			if d := time.Until(f.Then.RedriveAt); !f.Then.RedriveAt.IsZero() {
-				r.redriven = time.Now().Add(max(0, min(d, time.Minute)) + 3*time.Second)
+			if at := f.Then.RedriveAt.Add(3 * time.Second); !f.Then.RedriveAt.IsZero() && at.After(r.redriven) {
+				r.redriven = at
 			}
 			// Another may have its unique key for longer than a run lasts.
 			if dead := s.status == job.Failed || s.status == job.TimedOut; dead && was != s.status && !f.Then.RedriveAt.IsZero() && s.unique == "" && !r.deleted[s.job] {

@@ -93,7 +93,7 @@ func Run(seed uint64, o Options) (Result, error) {
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
-	w.store = newRecorder(store, w.history)
+	w.store = newRecorder(store, w.history, w.now)
 	w.store.fired = w.early
 	if w.tight {
 		w.store.shared, w.store.most = shared(w.shared), w.limits[0].Max
