@@ -32,6 +32,28 @@ func quotas(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("active jobs", func(t *testing.T) { activeJobs(t, h) })
+	t.Run("a count while the tenant is changed", func(t *testing.T) {
+		f := open(t, h)
+		acme := tenant.Tenant{ID: "acme", Name: "Acme", Tier: tenant.Free, CreatedAt: f.now()}
+		if err := f.CreateTenant(f.ctx, acme); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 100 {
+				if err := f.UpdateTenant(f.ctx, acme); err != nil { // which drops the count
+					t.Errorf("change: %v", err)
+				}
+			}
+		})
+		for range 100 {
+			if n, err := f.CountJobs(f.ctx, "acme"); n != 0 || err != nil {
+				t.Errorf("count: %d, %v", n, err)
+				break
+			}
+		}
+		wg.Wait()
+	})
 	t.Run("many at once are not more than may be", func(t *testing.T) {
 		f := open(t, h)
 		const most, callers, each = 20, 8, 5

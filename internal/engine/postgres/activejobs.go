@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,7 +64,11 @@ func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error)
 		}
 	}
 	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
-		return c.QueryRow(ctx, keepCountSQL, string(t), counted, len(active), n).Scan(&n)
+		err := c.QueryRow(ctx, keepCountSQL, string(t), counted, len(active), n).Scan(&n)
+		if errors.Is(err, pgx.ErrNoRows) { // the tenant was changed meanwhile, which drops its count
+			n, err = int64(len(active)), nil
+		}
+		return err
 	})
 	return n, err
 }
