@@ -38,8 +38,8 @@ func (s *Around) DeleteJob(ctx context.Context, a1 tenant.ID, a2 Deletion) (Dele
 	return around(s.Hook, ctx, "DeleteJob", func(ctx context.Context) (Deleted, error) { return s.Store.DeleteJob(ctx, a1, a2) })
 }
 
-func (s *Around) CancelWaiting(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 int) (int, error) {
-	return around(s.Hook, ctx, "CancelWaiting", func(ctx context.Context) (int, error) { return s.Store.CancelWaiting(ctx, a1, a2, a3) })
+func (s *Around) CancelWaiting(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 int) ([]Ended, error) {
+	return around(s.Hook, ctx, "CancelWaiting", func(ctx context.Context) ([]Ended, error) { return s.Store.CancelWaiting(ctx, a1, a2, a3) })
 }
 
 func (s *Around) UpdateJob(ctx context.Context, a1 tenant.ID, a2 Update) (job.Job, error) {
@@ -54,8 +54,8 @@ func (s *Around) Settle(ctx context.Context, a1 int) (int, error) {
 	return around(s.Hook, ctx, "Settle", func(ctx context.Context) (int, error) { return s.Store.Settle(ctx, a1) })
 }
 
-func (s *Around) Trigger(ctx context.Context, a1 tenant.ID, a2 job.Execution, a3 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "Trigger", func(ctx context.Context) (Created, error) { return s.Store.Trigger(ctx, a1, a2, a3) })
+func (s *Around) Trigger(ctx context.Context, a1 tenant.ID, a2 job.Execution, a3 Idempotency, a4 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "Trigger", func(ctx context.Context) (Created, error) { return s.Store.Trigger(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) Backfill(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 []job.Execution) ([]job.ExecutionID, error) {
@@ -74,8 +74,8 @@ func (s *Around) Ahead(ctx context.Context, a1 []job.Partition, a2 time.Time, a3
 	return around(s.Hook, ctx, "Ahead", func(ctx context.Context) ([]int, error) { return s.Store.Ahead(ctx, a1, a2, a3, a4) })
 }
 
-func (s *Around) Fire(ctx context.Context, a1 []Firing, a2 Fence) ([]job.Ready, error) {
-	return around(s.Hook, ctx, "Fire", func(ctx context.Context) ([]job.Ready, error) { return s.Store.Fire(ctx, a1, a2) })
+func (s *Around) Fire(ctx context.Context, a1 []Firing, a2 Fence) (Fired, error) {
+	return around(s.Hook, ctx, "Fire", func(ctx context.Context) (Fired, error) { return s.Store.Fire(ctx, a1, a2) })
 }
 
 func (s *Around) Register(ctx context.Context, a1 job.Worker, a2 time.Duration) error {
@@ -94,16 +94,16 @@ func (s *Around) Workers(ctx context.Context, a1 tenant.ID) ([]job.Worker, error
 	return around(s.Hook, ctx, "Workers", func(ctx context.Context) ([]job.Worker, error) { return s.Store.Workers(ctx, a1) })
 }
 
-func (s *Around) Drain(ctx context.Context, a1 tenant.ID, a2 job.WorkerID) error {
-	return s.Hook(ctx, "Drain", func(ctx context.Context) error { return s.Store.Drain(ctx, a1, a2) })
+func (s *Around) Drain(ctx context.Context, a1 tenant.ID, a2 job.WorkerID, a3 *audit.Entry) error {
+	return s.Hook(ctx, "Drain", func(ctx context.Context) error { return s.Store.Drain(ctx, a1, a2, a3) })
 }
 
-func (s *Around) Leave(ctx context.Context, a1 job.WorkerID) ([]job.Ready, error) {
-	return around(s.Hook, ctx, "Leave", func(ctx context.Context) ([]job.Ready, error) { return s.Store.Leave(ctx, a1) })
+func (s *Around) Leave(ctx context.Context, a1 job.WorkerID) (Requeued, error) {
+	return around(s.Hook, ctx, "Leave", func(ctx context.Context) (Requeued, error) { return s.Store.Leave(ctx, a1) })
 }
 
-func (s *Around) Cordon(ctx context.Context, a1 tenant.ID, a2 job.WorkerID, a3 bool) error {
-	return s.Hook(ctx, "Cordon", func(ctx context.Context) error { return s.Store.Cordon(ctx, a1, a2, a3) })
+func (s *Around) Cordon(ctx context.Context, a1 tenant.ID, a2 job.WorkerID, a3 bool, a4 *audit.Entry) error {
+	return s.Hook(ctx, "Cordon", func(ctx context.Context) error { return s.Store.Cordon(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) Cordoned(ctx context.Context) ([]job.WorkerID, error) {
@@ -146,12 +146,12 @@ func (s *Around) Park(ctx context.Context, a1 []Parking) ([]job.Verdict, error) 
 	return around(s.Hook, ctx, "Park", func(ctx context.Context) ([]job.Verdict, error) { return s.Store.Park(ctx, a1) })
 }
 
-func (s *Around) Release(ctx context.Context, a1 job.WorkerID, a2 []job.Lease) ([]job.Ready, error) {
-	return around(s.Hook, ctx, "Release", func(ctx context.Context) ([]job.Ready, error) { return s.Store.Release(ctx, a1, a2) })
+func (s *Around) Release(ctx context.Context, a1 job.WorkerID, a2 []job.Lease) (Requeued, error) {
+	return around(s.Hook, ctx, "Release", func(ctx context.Context) (Requeued, error) { return s.Store.Release(ctx, a1, a2) })
 }
 
-func (s *Around) Disown(ctx context.Context, a1 job.WorkerID, a2 []job.Token, a3 time.Time) ([]job.Ready, error) {
-	return around(s.Hook, ctx, "Disown", func(ctx context.Context) ([]job.Ready, error) { return s.Store.Disown(ctx, a1, a2, a3) })
+func (s *Around) Disown(ctx context.Context, a1 job.WorkerID, a2 []job.Token, a3 time.Time) (Requeued, error) {
+	return around(s.Hook, ctx, "Disown", func(ctx context.Context) (Requeued, error) { return s.Store.Disown(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Reap(ctx context.Context, a1 int, a2 int) (Reaped, error) {
@@ -162,16 +162,16 @@ func (s *Around) Overrun(ctx context.Context, a1 time.Duration, a2 int) ([]Overr
 	return around(s.Hook, ctx, "Overrun", func(ctx context.Context) ([]Overrun, error) { return s.Store.Overrun(ctx, a1, a2) })
 }
 
-func (s *Around) Expire(ctx context.Context, a1 int) (int, error) {
-	return around(s.Hook, ctx, "Expire", func(ctx context.Context) (int, error) { return s.Store.Expire(ctx, a1) })
+func (s *Around) Expire(ctx context.Context, a1 int) ([]Ended, error) {
+	return around(s.Hook, ctx, "Expire", func(ctx context.Context) ([]Ended, error) { return s.Store.Expire(ctx, a1) })
 }
 
-func (s *Around) Cancel(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID, a3 string) (job.Status, error) {
-	return around(s.Hook, ctx, "Cancel", func(ctx context.Context) (job.Status, error) { return s.Store.Cancel(ctx, a1, a2, a3) })
+func (s *Around) Cancel(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID, a3 string, a4 *audit.Entry) (Cancelled, error) {
+	return around(s.Hook, ctx, "Cancel", func(ctx context.Context) (Cancelled, error) { return s.Store.Cancel(ctx, a1, a2, a3, a4) })
 }
 
-func (s *Around) Force(ctx context.Context, a1 time.Duration, a2 int) (int, error) {
-	return around(s.Hook, ctx, "Force", func(ctx context.Context) (int, error) { return s.Store.Force(ctx, a1, a2) })
+func (s *Around) Force(ctx context.Context, a1 time.Duration, a2 int) ([]Ended, error) {
+	return around(s.Hook, ctx, "Force", func(ctx context.Context) ([]Ended, error) { return s.Store.Force(ctx, a1, a2) })
 }
 
 func (s *Around) Execution(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) (job.Execution, error) {
@@ -202,8 +202,8 @@ func (s *Around) Postpone(ctx context.Context, a1 []job.ExecutionID, a2 time.Dur
 	return s.Hook(ctx, "Postpone", func(ctx context.Context) error { return s.Store.Postpone(ctx, a1, a2) })
 }
 
-func (s *Around) Discard(ctx context.Context, a1 tenant.ID, a2 []job.ExecutionID, a3 Idempotency, a4 func(n int) []byte) (int, Created, error) {
-	return around2(s.Hook, ctx, "Discard", func(ctx context.Context) (int, Created, error) { return s.Store.Discard(ctx, a1, a2, a3, a4) })
+func (s *Around) Discard(ctx context.Context, a1 tenant.ID, a2 []job.ExecutionID, a3 Idempotency, a4 func(n int) []byte, a5 *audit.Entry) (int, Created, error) {
+	return around2(s.Hook, ctx, "Discard", func(ctx context.Context) (int, Created, error) { return s.Store.Discard(ctx, a1, a2, a3, a4, a5) })
 }
 
 func (s *Around) LastStatus(ctx context.Context, a1 tenant.ID, a2 []job.ID, a3 time.Time) ([]job.Status, error) {
@@ -292,28 +292,28 @@ func (s *Around) KeepTally(ctx context.Context, a1 ServerID, a2 int64, a3 Tally)
 	return s.Hook(ctx, "KeepTally", func(ctx context.Context) error { return s.Store.KeepTally(ctx, a1, a2, a3) })
 }
 
-func (s *Around) CreateTenant(ctx context.Context, a1 tenant.Tenant) error {
-	return s.Hook(ctx, "CreateTenant", func(ctx context.Context) error { return s.Store.CreateTenant(ctx, a1) })
+func (s *Around) CreateTenant(ctx context.Context, a1 tenant.Tenant, a2 *audit.Entry) error {
+	return s.Hook(ctx, "CreateTenant", func(ctx context.Context) error { return s.Store.CreateTenant(ctx, a1, a2) })
 }
 
 func (s *Around) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return around(s.Hook, ctx, "Tenants", func(ctx context.Context) ([]tenant.Tenant, error) { return s.Store.Tenants(ctx) })
 }
 
-func (s *Around) UpdateTenant(ctx context.Context, a1 tenant.Tenant) error {
-	return s.Hook(ctx, "UpdateTenant", func(ctx context.Context) error { return s.Store.UpdateTenant(ctx, a1) })
+func (s *Around) UpdateTenant(ctx context.Context, a1 tenant.Tenant, a2 *audit.Entry) error {
+	return s.Hook(ctx, "UpdateTenant", func(ctx context.Context) error { return s.Store.UpdateTenant(ctx, a1, a2) })
 }
 
-func (s *Around) SetLimit(ctx context.Context, a1 job.Limit) error {
-	return s.Hook(ctx, "SetLimit", func(ctx context.Context) error { return s.Store.SetLimit(ctx, a1) })
+func (s *Around) SetLimit(ctx context.Context, a1 job.Limit, a2 *audit.Entry) error {
+	return s.Hook(ctx, "SetLimit", func(ctx context.Context) error { return s.Store.SetLimit(ctx, a1, a2) })
 }
 
 func (s *Around) Limits(ctx context.Context, a1 tenant.ID) ([]job.Limit, error) {
 	return around(s.Hook, ctx, "Limits", func(ctx context.Context) ([]job.Limit, error) { return s.Store.Limits(ctx, a1) })
 }
 
-func (s *Around) PauseQueue(ctx context.Context, a1 tenant.ID, a2 string, a3 job.Pause) error {
-	return s.Hook(ctx, "PauseQueue", func(ctx context.Context) error { return s.Store.PauseQueue(ctx, a1, a2, a3) })
+func (s *Around) PauseQueue(ctx context.Context, a1 tenant.ID, a2 string, a3 job.Pause, a4 *audit.Entry) error {
+	return s.Hook(ctx, "PauseQueue", func(ctx context.Context) error { return s.Store.PauseQueue(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) Reaches(ctx context.Context) (map[tenant.ID]Reach, error) {
@@ -328,12 +328,12 @@ func (s *Around) Key(ctx context.Context, a1 [32]byte) (Key, error) {
 	return around(s.Hook, ctx, "Key", func(ctx context.Context) (Key, error) { return s.Store.Key(ctx, a1) })
 }
 
-func (s *Around) AddKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "AddKey", func(ctx context.Context) (Created, error) { return s.Store.AddKey(ctx, a1, a2, a3, a4) })
+func (s *Around) AddKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Idempotency, a5 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "AddKey", func(ctx context.Context) (Created, error) { return s.Store.AddKey(ctx, a1, a2, a3, a4, a5) })
 }
 
-func (s *Around) RotateKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Replaced, a5 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "RotateKey", func(ctx context.Context) (Created, error) { return s.Store.RotateKey(ctx, a1, a2, a3, a4, a5) })
+func (s *Around) RotateKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Replaced, a5 Idempotency, a6 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "RotateKey", func(ctx context.Context) (Created, error) { return s.Store.RotateKey(ctx, a1, a2, a3, a4, a5, a6) })
 }
 
 func (s *Around) Keys(ctx context.Context, a1 tenant.ID) ([]Key, error) {
@@ -344,8 +344,8 @@ func (s *Around) KeyOf(ctx context.Context, a1 tenant.ID, a2 string) (Key, error
 	return around(s.Hook, ctx, "KeyOf", func(ctx context.Context) (Key, error) { return s.Store.KeyOf(ctx, a1, a2) })
 }
 
-func (s *Around) RevokeKey(ctx context.Context, a1 tenant.ID, a2 string, a3 time.Time) error {
-	return s.Hook(ctx, "RevokeKey", func(ctx context.Context) error { return s.Store.RevokeKey(ctx, a1, a2, a3) })
+func (s *Around) RevokeKey(ctx context.Context, a1 tenant.ID, a2 string, a3 time.Time, a4 *audit.Entry) error {
+	return s.Hook(ctx, "RevokeKey", func(ctx context.Context) error { return s.Store.RevokeKey(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) ExpireKey(ctx context.Context, a1 tenant.ID, a2 string, a3 time.Time) error {
@@ -360,8 +360,8 @@ func (s *Around) HasTenant(ctx context.Context, a1 tenant.ID) (bool, error) {
 	return around(s.Hook, ctx, "HasTenant", func(ctx context.Context) (bool, error) { return s.Store.HasTenant(ctx, a1) })
 }
 
-func (s *Around) AddSignIn(ctx context.Context, a1 SignIn, a2 int) error {
-	return s.Hook(ctx, "AddSignIn", func(ctx context.Context) error { return s.Store.AddSignIn(ctx, a1, a2) })
+func (s *Around) AddSignIn(ctx context.Context, a1 SignIn, a2 int, a3 *audit.Entry) error {
+	return s.Hook(ctx, "AddSignIn", func(ctx context.Context) error { return s.Store.AddSignIn(ctx, a1, a2, a3) })
 }
 
 func (s *Around) SignIn(ctx context.Context, a1 [32]byte) (SignIn, error) {
@@ -372,16 +372,16 @@ func (s *Around) FindSignIns(ctx context.Context, a1 SignInFilter, a2 Page) (Lis
 	return around(s.Hook, ctx, "FindSignIns", func(ctx context.Context) (Listed[SignIn], error) { return s.Store.FindSignIns(ctx, a1, a2) })
 }
 
-func (s *Around) EndSignIn(ctx context.Context, a1 [32]byte) error {
-	return s.Hook(ctx, "EndSignIn", func(ctx context.Context) error { return s.Store.EndSignIn(ctx, a1) })
+func (s *Around) EndSignIn(ctx context.Context, a1 [32]byte, a2 *audit.Entry) error {
+	return s.Hook(ctx, "EndSignIn", func(ctx context.Context) error { return s.Store.EndSignIn(ctx, a1, a2) })
 }
 
 func (s *Around) UseSignIns(ctx context.Context, a1 map[[32]byte]time.Time) error {
 	return s.Hook(ctx, "UseSignIns", func(ctx context.Context) error { return s.Store.UseSignIns(ctx, a1) })
 }
 
-func (s *Around) PutSecret(ctx context.Context, a1 Secret, a2 int) (Secret, error) {
-	return around(s.Hook, ctx, "PutSecret", func(ctx context.Context) (Secret, error) { return s.Store.PutSecret(ctx, a1, a2) })
+func (s *Around) PutSecret(ctx context.Context, a1 Secret, a2 int, a3 *audit.Entry) (Secret, error) {
+	return around(s.Hook, ctx, "PutSecret", func(ctx context.Context) (Secret, error) { return s.Store.PutSecret(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Secret(ctx context.Context, a1 tenant.ID, a2 string) (Secret, error) {
@@ -404,8 +404,8 @@ func (s *Around) LackSecrets(ctx context.Context, a1 tenant.ID, a2 []string) ([]
 	return around(s.Hook, ctx, "LackSecrets", func(ctx context.Context) ([]string, error) { return s.Store.LackSecrets(ctx, a1, a2) })
 }
 
-func (s *Around) DeleteSecret(ctx context.Context, a1 tenant.ID, a2 string) error {
-	return s.Hook(ctx, "DeleteSecret", func(ctx context.Context) error { return s.Store.DeleteSecret(ctx, a1, a2) })
+func (s *Around) DeleteSecret(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) error {
+	return s.Hook(ctx, "DeleteSecret", func(ctx context.Context) error { return s.Store.DeleteSecret(ctx, a1, a2, a3) })
 }
 
 func (s *Around) PastSecrets(ctx context.Context, a1 tenant.ID, a2 int) ([]Secret, error) {
@@ -424,24 +424,24 @@ func (s *Around) ResealSecret(ctx context.Context, a1 Secret, a2 []byte) error {
 	return s.Hook(ctx, "ResealSecret", func(ctx context.Context) error { return s.Store.ResealSecret(ctx, a1, a2) })
 }
 
-func (s *Around) AddSigningSecret(ctx context.Context, a1 SigningSecret, a2 time.Time, a3 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "AddSigningSecret", func(ctx context.Context) (Created, error) { return s.Store.AddSigningSecret(ctx, a1, a2, a3) })
+func (s *Around) AddSigningSecret(ctx context.Context, a1 SigningSecret, a2 time.Time, a3 Idempotency, a4 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "AddSigningSecret", func(ctx context.Context) (Created, error) { return s.Store.AddSigningSecret(ctx, a1, a2, a3, a4) })
 }
 
-func (s *Around) SeedSigningSecret(ctx context.Context, a1 SigningSecret) (bool, error) {
-	return around(s.Hook, ctx, "SeedSigningSecret", func(ctx context.Context) (bool, error) { return s.Store.SeedSigningSecret(ctx, a1) })
+func (s *Around) SeedSigningSecret(ctx context.Context, a1 SigningSecret, a2 *audit.Entry) (bool, error) {
+	return around(s.Hook, ctx, "SeedSigningSecret", func(ctx context.Context) (bool, error) { return s.Store.SeedSigningSecret(ctx, a1, a2) })
 }
 
-func (s *Around) ShowSigningSecret(ctx context.Context, a1 tenant.ID, a2 string, a3 string) error {
-	return s.Hook(ctx, "ShowSigningSecret", func(ctx context.Context) error { return s.Store.ShowSigningSecret(ctx, a1, a2, a3) })
+func (s *Around) ShowSigningSecret(ctx context.Context, a1 tenant.ID, a2 string, a3 string, a4 *audit.Entry) error {
+	return s.Hook(ctx, "ShowSigningSecret", func(ctx context.Context) error { return s.Store.ShowSigningSecret(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) SigningSecrets(ctx context.Context, a1 tenant.ID) ([]SigningSecret, error) {
 	return around(s.Hook, ctx, "SigningSecrets", func(ctx context.Context) ([]SigningSecret, error) { return s.Store.SigningSecrets(ctx, a1) })
 }
 
-func (s *Around) DeleteSigningSecret(ctx context.Context, a1 tenant.ID, a2 string) error {
-	return s.Hook(ctx, "DeleteSigningSecret", func(ctx context.Context) error { return s.Store.DeleteSigningSecret(ctx, a1, a2) })
+func (s *Around) DeleteSigningSecret(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) error {
+	return s.Hook(ctx, "DeleteSigningSecret", func(ctx context.Context) error { return s.Store.DeleteSigningSecret(ctx, a1, a2, a3) })
 }
 
 func (s *Around) ResealSigningSecret(ctx context.Context, a1 SigningSecret, a2 []byte) error {
@@ -456,8 +456,8 @@ func (s *Around) Reshare(ctx context.Context, a1 string, a2 []byte, a3 []byte) e
 	return s.Hook(ctx, "Reshare", func(ctx context.Context) error { return s.Store.Reshare(ctx, a1, a2, a3) })
 }
 
-func (s *Around) PutCalendar(ctx context.Context, a1 Calendar) error {
-	return s.Hook(ctx, "PutCalendar", func(ctx context.Context) error { return s.Store.PutCalendar(ctx, a1) })
+func (s *Around) PutCalendar(ctx context.Context, a1 Calendar, a2 *audit.Entry) error {
+	return s.Hook(ctx, "PutCalendar", func(ctx context.Context) error { return s.Store.PutCalendar(ctx, a1, a2) })
 }
 
 func (s *Around) Calendar(ctx context.Context, a1 tenant.ID, a2 string) (Calendar, error) {
@@ -468,12 +468,12 @@ func (s *Around) Calendars(ctx context.Context, a1 tenant.ID) ([]Calendar, error
 	return around(s.Hook, ctx, "Calendars", func(ctx context.Context) ([]Calendar, error) { return s.Store.Calendars(ctx, a1) })
 }
 
-func (s *Around) DeleteCalendar(ctx context.Context, a1 tenant.ID, a2 string) error {
-	return s.Hook(ctx, "DeleteCalendar", func(ctx context.Context) error { return s.Store.DeleteCalendar(ctx, a1, a2) })
+func (s *Around) DeleteCalendar(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) error {
+	return s.Hook(ctx, "DeleteCalendar", func(ctx context.Context) error { return s.Store.DeleteCalendar(ctx, a1, a2, a3) })
 }
 
-func (s *Around) PutRule(ctx context.Context, a1 notice.Rule, a2 int) error {
-	return s.Hook(ctx, "PutRule", func(ctx context.Context) error { return s.Store.PutRule(ctx, a1, a2) })
+func (s *Around) PutRule(ctx context.Context, a1 notice.Rule, a2 int, a3 *audit.Entry) error {
+	return s.Hook(ctx, "PutRule", func(ctx context.Context) error { return s.Store.PutRule(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Rule(ctx context.Context, a1 tenant.ID, a2 string) (notice.Rule, error) {
@@ -484,8 +484,8 @@ func (s *Around) Rules(ctx context.Context, a1 tenant.ID) ([]notice.Rule, error)
 	return around(s.Hook, ctx, "Rules", func(ctx context.Context) ([]notice.Rule, error) { return s.Store.Rules(ctx, a1) })
 }
 
-func (s *Around) DeleteRule(ctx context.Context, a1 tenant.ID, a2 string) error {
-	return s.Hook(ctx, "DeleteRule", func(ctx context.Context) error { return s.Store.DeleteRule(ctx, a1, a2) })
+func (s *Around) DeleteRule(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) error {
+	return s.Hook(ctx, "DeleteRule", func(ctx context.Context) error { return s.Store.DeleteRule(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Alarms(ctx context.Context) ([]notice.Alarm, error) {
@@ -504,8 +504,8 @@ func (s *Around) SetWatched(ctx context.Context, a1 time.Time) error {
 	return s.Hook(ctx, "SetWatched", func(ctx context.Context) error { return s.Store.SetWatched(ctx, a1) })
 }
 
-func (s *Around) AddBadge(ctx context.Context, a1 Badge, a2 int, a3 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "AddBadge", func(ctx context.Context) (Created, error) { return s.Store.AddBadge(ctx, a1, a2, a3) })
+func (s *Around) AddBadge(ctx context.Context, a1 Badge, a2 int, a3 Idempotency, a4 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "AddBadge", func(ctx context.Context) (Created, error) { return s.Store.AddBadge(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) Badge(ctx context.Context, a1 [32]byte) (Badge, error) {
@@ -516,12 +516,12 @@ func (s *Around) FindBadges(ctx context.Context, a1 tenant.ID, a2 Page) (Listed[
 	return around(s.Hook, ctx, "FindBadges", func(ctx context.Context) (Listed[Badge], error) { return s.Store.FindBadges(ctx, a1, a2) })
 }
 
-func (s *Around) DeleteBadge(ctx context.Context, a1 tenant.ID, a2 string) (Badge, error) {
-	return around(s.Hook, ctx, "DeleteBadge", func(ctx context.Context) (Badge, error) { return s.Store.DeleteBadge(ctx, a1, a2) })
+func (s *Around) DeleteBadge(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) (Badge, error) {
+	return around(s.Hook, ctx, "DeleteBadge", func(ctx context.Context) (Badge, error) { return s.Store.DeleteBadge(ctx, a1, a2, a3) })
 }
 
-func (s *Around) AddOperation(ctx context.Context, a1 job.Operation, a2 Idempotency) (Created, error) {
-	return around(s.Hook, ctx, "AddOperation", func(ctx context.Context) (Created, error) { return s.Store.AddOperation(ctx, a1, a2) })
+func (s *Around) AddOperation(ctx context.Context, a1 job.Operation, a2 Idempotency, a3 *audit.Entry) (Created, error) {
+	return around(s.Hook, ctx, "AddOperation", func(ctx context.Context) (Created, error) { return s.Store.AddOperation(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Operation(ctx context.Context, a1 tenant.ID, a2 job.OperationID) (job.Operation, error) {
@@ -540,8 +540,8 @@ func (s *Around) SaveOperation(ctx context.Context, a1 job.Operation, a2 time.Du
 	return around(s.Hook, ctx, "SaveOperation", func(ctx context.Context) (job.Operation, error) { return s.Store.SaveOperation(ctx, a1, a2) })
 }
 
-func (s *Around) CancelOperation(ctx context.Context, a1 tenant.ID, a2 job.OperationID) (job.Operation, error) {
-	return around(s.Hook, ctx, "CancelOperation", func(ctx context.Context) (job.Operation, error) { return s.Store.CancelOperation(ctx, a1, a2) })
+func (s *Around) CancelOperation(ctx context.Context, a1 tenant.ID, a2 job.OperationID, a3 *audit.Entry) (job.Operation, error) {
+	return around(s.Hook, ctx, "CancelOperation", func(ctx context.Context) (job.Operation, error) { return s.Store.CancelOperation(ctx, a1, a2, a3) })
 }
 
 func (s *Around) Record(ctx context.Context, a1 audit.Entry) error {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/audit"
@@ -11,11 +10,11 @@ import (
 
 // Audit is the log of changes.
 //
-// An entry is written in the commit of the change that it is about. A creation brings its entry with it; to any other
-// method that changes something it comes by the context, see Audited, so that no method has one more argument. An entry is
-// never written where nothing was changed: a request that was answered before is not answered by a second entry.
+// An entry is written in the commit of the change that it is about. A method that changes something takes it as an argument, or in
+// the value that describes the change; nil writes none. An entry is never written where nothing was changed: a request that was
+// answered before is not answered by a second entry.
 type Audit interface {
-	// Record writes an entry about something that is not in the store. That of the context is Record's, too.
+	// Record writes an entry about something that is not in the store.
 	Record(ctx context.Context, e audit.Entry) error
 	// AuditEntries lists entries of a tenant, latest first.
 	AuditEntries(ctx context.Context, f AuditFilter, p Page) (AuditPage, error)
@@ -62,57 +61,4 @@ type AuditPage struct {
 type Sealed struct {
 	audit.Seal
 	Entries []audit.Entry
-}
-
-// Pending is an entry that is to be written with a change.
-type Pending struct {
-	mu    sync.Mutex
-	entry audit.Entry
-	void  bool // guarded by mu: nothing was changed
-	done  bool // guarded by mu
-}
-
-type pendingKey struct{}
-
-// Audited gives a method that changes something the entry that it is to write in the same commit.
-func Audited(ctx context.Context, e audit.Entry) context.Context {
-	return context.WithValue(ctx, pendingKey{}, &Pending{entry: e})
-}
-
-// PendingEntry is the entry to be written, for engines: nil if there is none, or it was written.
-func PendingEntry(ctx context.Context) *Pending {
-	p, _ := ctx.Value(pendingKey{}).(*Pending)
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done {
-		return nil
-	}
-	p.void = false // of an attempt before
-	return p
-}
-
-// Unchanged says that a method has changed nothing after all, so that there is no entry to write.
-func Unchanged(ctx context.Context) {
-	if p, _ := ctx.Value(pendingKey{}).(*Pending); p != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.void = true
-	}
-}
-
-// Entry returns the entry to write; false if nothing was changed.
-func (p *Pending) Entry() (audit.Entry, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.entry, !p.void
-}
-
-// Written says that the commit went through.
-func (p *Pending) Written() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done = true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -11,13 +12,13 @@ import (
 // Badges are addresses at which anybody sees how a job is, until they are revoked. Of an address the store keeps a hash.
 type Badges interface {
 	// AddBadge stores a badge; ErrConflict where its tenant would have more than most. Those of deleted jobs do not count, and go.
-	AddBadge(ctx context.Context, b Badge, most int, i Idempotency) (Created, error)
+	AddBadge(ctx context.Context, b Badge, most int, i Idempotency, e *audit.Entry) (Created, error)
 	// Badge finds one by its hash; ErrNotFound if there is none.
 	Badge(ctx context.Context, hash [32]byte) (Badge, error)
 	// FindBadges lists a tenant's, newest first, but for those of deleted jobs. The cursor is an id.
 	FindBadges(ctx context.Context, t tenant.ID, p Page) (Listed[Badge], error)
 	// DeleteBadge revokes one of a tenant's, and answers with it; ErrNotFound if there is none.
-	DeleteBadge(ctx context.Context, t tenant.ID, id string) (Badge, error)
+	DeleteBadge(ctx context.Context, t tenant.ID, id string, e *audit.Entry) (Badge, error)
 }
 
 // Badge is an address at which anybody sees how a job is.

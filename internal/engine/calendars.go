@@ -4,19 +4,20 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // Calendars are named lists of what schedules leave out.
 type Calendars interface {
 	// PutCalendar stores a calendar, in place of any of its name.
-	PutCalendar(ctx context.Context, c Calendar) error
+	PutCalendar(ctx context.Context, c Calendar, e *audit.Entry) error
 	// Calendar finds one; ErrNotFound if there is none.
 	Calendar(ctx context.Context, t tenant.ID, name string) (Calendar, error)
 	// Calendars lists a tenant's in order of their names.
 	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
 	// DeleteCalendar forgets one; ErrNotFound if there is none.
-	DeleteCalendar(ctx context.Context, t tenant.ID, name string) error
+	DeleteCalendar(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error
 }
 
 // Calendar is a named list of what schedules leave out.

@@ -65,6 +65,7 @@ type Reaped struct {
 	Leases    int         // of ended sessions that are dealt with, also those of which everything had finished
 	Poisoned  int         // executions that ended as FAILED
 	Cancelled int         // executions that ended as CANCELLED: they were asked to, or their job is gone
+	Ended     []Ended     // all executions that ended
 }
 
 // Lost returns how many leases ended without a result.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -30,7 +31,7 @@ type Executions interface {
 	Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error
 	// Discard forgets dead letters, never the executions, and returns how many there were. Its idempotency key is stored in the same commit, with
 	// what answer makes of that number. A key that is known discards nothing.
-	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i Idempotency, answer func(n int) []byte) (int, Created, error)
+	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i Idempotency, answer func(n int) []byte, e *audit.Entry) (int, Created, error)
 }
 
 // DeadLetterFilter chooses dead letters; a zero field chooses all.

@@ -24,7 +24,13 @@ type Firings interface {
 	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
 	// to stop, as by Cancel; where very much waits, some of that is cancelled, and the firing is left out until a later call has cancelled the rest. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
 	// (see Fence) is left out unless it is owned under that epoch. ErrTooSlow if the store gave up: fewer may do.
-	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
+	Fire(ctx context.Context, fs []Firing, f Fence) (Fired, error)
+}
+
+// Fired tells of firings.
+type Fired struct {
+	Ready []job.Ready // executions that were stored and wait
+	Ended []Ended     // executions that ended: skipped, or replaced by a later one
 }
 
 // DueFilter chooses active jobs by their next instant; a zero field chooses all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -38,11 +39,11 @@ type Sessions interface {
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	// Drain asks a session that may serve the tenant to take nothing more; it learns so from its renewals. ErrNotFound if
 	// there is none, or it has ended.
-	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
+	Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
-	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
-	// Cordon cordons a live session that may serve the tenant, or ends that; ErrNotFound if there is none.
-	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error
+	Leave(ctx context.Context, w job.WorkerID) (Requeued, error)
+	// Cordon cordons a session that lives and may serve the tenant, or ends that; ErrNotFound if there is none.
+	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error
 	// Cordoned lists the sessions that have not ended and are cordoned.
 	Cordoned(ctx context.Context) ([]job.WorkerID, error)
 }
@@ -51,7 +52,7 @@ type Sessions interface {
 type Recovery interface {
 	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
 	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
-	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (Requeued, error)
 	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts: of up to limit of their leases,
 	// the latest first, and of some 20 000 executions. Where it dealt with any lease there may be more. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
@@ -62,16 +63,16 @@ type Recovery interface {
 	// parked for longer than it may be.
 	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
 	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
-	// answers with how many. What runs continues.
-	Expire(ctx context.Context, limit int) (int, error)
+	// answers with them. What runs goes on.
+	Expire(ctx context.Context, limit int) ([]Ended, error)
 	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
 	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
 	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
-	// ends without a result or it would be retried; a success or a failure that the worker reports stands.
-	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
+	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (Cancelled, error)
 	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
-	// go of it. It does up to limit and answers with how many.
-	Force(ctx context.Context, grace time.Duration, limit int) (int, error)
+	// go of it. It ends up to limit and answers with them.
+	Force(ctx context.Context, grace time.Duration, limit int) ([]Ended, error)
 }
 
 // Reads look at live work and at hot history, for people and for the loops that watch over both.

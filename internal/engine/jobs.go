@@ -28,11 +28,11 @@ type Jobs interface {
 	// Deleting a deleted job answers it again, cancels as many more, and adds
 	// the operation only where none with its kind and spec runs.
 	DeleteJob(ctx context.Context, t tenant.ID, d Deletion) (Deleted, error)
-	// CancelWaiting cancels up to limit executions of a deleted job that wait, the earliest first, and returns how many it
-	// cancelled: fewer than limit means that none is left. It cancels nothing of a job that is not deleted.
-	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error)
-	// UpdateJob stores a job's definition, state and pause again, under the revision it is to have now (0: any), and raises
-	// that. What was staged for instants that have not come is taken back: unless the update plans again, the next instant is the first of
+	// CancelWaiting cancels up to limit executions of a deleted job that wait, the earliest first, and returns them:
+	// fewer than limit means that none is left. It cancels nothing of a job that is not deleted.
+	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) ([]Ended, error)
+	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
+	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed: HoldsAtOnce
 	// of it, the earliest first; where more waits Settle continues, and until it has come to an execution of a paused job no lease takes that. Held is, while the job is paused, also
 	// what comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A
@@ -48,7 +48,7 @@ type Jobs interface {
 	Settle(ctx context.Context, limit int) (int, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
 	// unique key nothing is stored, its idempotency key neither.
-	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
+	Trigger(ctx context.Context, t tenant.ID, x job.Execution, i Idempotency, e *audit.Entry) (Created, error)
 	// Backfill adds executions of one existing job for instants of its schedule, all in one commit; ErrNotFound if the job is
 	// unknown or deleted. Passed over is one whose instant has a live execution already, and one whose unique key another
 	// holds. It answers with the ids of the others; the same call again answers these again, and adds nothing.
@@ -68,16 +68,18 @@ const HoldsAtOnce = 5000
 
 // Deletion is the deletion of a job.
 type Deletion struct {
-	Job  job.ID
-	AsOf time.Time
-	Most int            // how many waiting executions it cancels at most; 0: CancelsAtOnce
-	Rest *job.Operation // added, with its total, where more wait; nil: none is
+	Job   job.ID
+	AsOf  time.Time
+	Most  int            // how many waiting executions it cancels at most; 0: CancelsAtOnce
+	Rest  *job.Operation // added, with its total, where more wait; nil: none is
+	Entry *audit.Entry   // that is written with it; nil: none
 }
 
 // Deleted is a job that was deleted.
 type Deleted struct {
 	job.Job
-	Rest job.OperationID // the operation that cancels what still waits; zero: none does
+	Rest  job.OperationID // the operation that cancels what still waits; zero: none does
+	Ended []Ended         // executions that it cancelled
 }
 
 // WaitingCounted limits how many waiting executions of a deleted job are counted.
@@ -92,11 +94,12 @@ type Update struct {
 	Revision int     // that it must have; 0: any
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
-	Secrets  []Secret   // managed ones of the job that are stored with it, in place of those of their names
-	Unused   []string   // managed ones that go with it
-	Holds    int        // how many waiting executions it holds or frees at most; 0: HoldsAtOnce
-	Was      *job.Group // the limits that its waiting executions were made with, which are now to have the job's; nil: they stay
-	Most     int64      // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
+	Secrets  []Secret     // managed ones of the job that are stored with it, in place of those of their names
+	Unused   []string     // managed ones that go with it
+	Holds    int          // how many waiting executions it holds or frees at most; 0: HoldsAtOnce
+	Was      *job.Group   // the limits that its waiting executions were made with, which are now to have the job's; nil: they stay
+	Most     int64        // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
+	Entry    *audit.Entry // that is written with it, and names its author; nil: none, the product itself changes the job
 }
 
 // MostRelimited limits how many waiting executions get other limits from an update, those first that are due first. What is behind
@@ -119,6 +122,7 @@ type Rerun struct {
 	Executions  []job.Execution
 	DeadOnly    bool
 	Idempotency Idempotency
+	Entry       *audit.Entry // that is written if any is added; nil: none
 }
 
 // Rerunning is the outcome of a rerun.

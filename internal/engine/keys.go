@@ -16,17 +16,17 @@ type Keys interface {
 	Key(ctx context.Context, hash [32]byte) (Key, error)
 	// AddKey stores a key; ErrConflict where its tenant would have more than most that are not revoked. The idempotency
 	// key is of the tenant that asks.
-	AddKey(ctx context.Context, asks tenant.ID, k Key, most int, i Idempotency) (Created, error)
+	AddKey(ctx context.Context, asks tenant.ID, k Key, most int, i Idempotency, e *audit.Entry) (Created, error)
 	// RotateKey stores a key as AddKey does and, in the same commit, makes the key that it replaces expire, with an audit entry of its own;
 	// ErrNotFound if there is no such key.
-	RotateKey(ctx context.Context, asks tenant.ID, k Key, most int, old Replaced, i Idempotency) (Created, error)
-	// Keys lists the keys of a tenant, newest first, also those that are revoked or have expired.
+	RotateKey(ctx context.Context, asks tenant.ID, k Key, most int, old Replaced, i Idempotency, e *audit.Entry) (Created, error)
+	// Keys lists the keys of a tenant, the newest first, also those that are revoked or have expired.
 	Keys(ctx context.Context, t tenant.ID) ([]Key, error)
 	// KeyOf finds one of a tenant's keys by its id; ErrNotFound if there is none.
 	KeyOf(ctx context.Context, t tenant.ID, id string) (Key, error)
 	// RevokeKey revokes one of a tenant's keys; one that is revoked stays as it is. ErrNotFound if there is none,
 	// ErrConflict where it is the last of role system that works.
-	RevokeKey(ctx context.Context, t tenant.ID, id string, now time.Time) error
+	RevokeKey(ctx context.Context, t tenant.ID, id string, now time.Time, e *audit.Entry) error
 	// ExpireKey lets one of a tenant's keys expire at an instant, or when it would have anyway, if that is sooner;
 	// ErrNotFound if there is none.
 	ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error

@@ -49,7 +49,7 @@ type Leases interface {
 	Park(ctx context.Context, ps []Parking) ([]job.Verdict, error)
 	// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
-	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error)
+	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (Requeued, error)
 }
 
 // Renewal is a sign of life of a session.
@@ -64,6 +64,18 @@ type Orders struct {
 	Ended  []job.WorkerID
 	Drain  []job.WorkerID
 	Orders []job.Order
+}
+
+// Requeued tells of leases that ended without a result.
+type Requeued struct {
+	Ready []job.Ready // back in the queue
+	Ended []Ended     // over instead: they were asked to stop, or their job is gone
+}
+
+// Cancelled tells of a cancel.
+type Cancelled struct {
+	Status job.Status // after it: CANCELLED or CANCELLING
+	Ended  []Ended    // the execution, if this call ended it
 }
 
 // Overrun is a lease that has lasted too long.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/notice"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -13,13 +14,13 @@ import (
 type Notices interface {
 	// PutRule stores a rule, in place of any of its name, whose creation it keeps. A new one that would be more than most for its tenant is
 	// ErrConflict.
-	PutRule(ctx context.Context, r notice.Rule, most int) error
+	PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error
 	// Rule finds one; ErrNotFound if there is none.
 	Rule(ctx context.Context, t tenant.ID, name string) (notice.Rule, error)
 	// Rules lists a tenant's rules in the order of their creation; of all tenants, if none is named.
 	Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error)
 	// DeleteRule forgets a rule and its alarms; ErrNotFound if there is none.
-	DeleteRule(ctx context.Context, t tenant.ID, name string) error
+	DeleteRule(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error
 
 	// Alarms lists those of all tenants that have not ended.
 	Alarms(ctx context.Context) ([]notice.Alarm, error)

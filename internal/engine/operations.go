@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // Operations are work over many things, done in the background.
 type Operations interface {
-	AddOperation(ctx context.Context, o job.Operation, i Idempotency) (Created, error)
+	AddOperation(ctx context.Context, o job.Operation, i Idempotency, e *audit.Entry) (Created, error)
 	// Operation finds one; ErrNotFound also for another tenant's.
 	Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error)
 	// FindOperations lists operations, newest first.
@@ -22,7 +23,7 @@ type Operations interface {
 	// next one; it is had for ttl more, or by nobody where that is 0. ErrConflict if it has another version by now.
 	SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (job.Operation, error)
 	// CancelOperation ends one that runs as CANCELLED; one that is cancelled answers again. ErrConflict if it has finished otherwise.
-	CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error)
+	CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID, e *audit.Entry) (job.Operation, error)
 }
 
 // OperationPage is one page of operations.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -18,7 +19,7 @@ var ErrFull = errors.New("there are as many as there may be")
 type Secrets interface {
 	// PutSecret stores a secret that a person named: as version 1, or in place of the one of its name as the next version.
 	// It answers with what is stored now, without the value; ErrFull if the tenant would have more than most.
-	PutSecret(ctx context.Context, s Secret, most int) (Secret, error)
+	PutSecret(ctx context.Context, s Secret, most int, e *audit.Entry) (Secret, error)
 	// Secret finds one, also a managed one; ErrNotFound if there is none.
 	Secret(ctx context.Context, t tenant.ID, name string) (Secret, error)
 	// Secrets lists those of a tenant that a person named, in order of their names, without their values.
@@ -30,7 +31,7 @@ type Secrets interface {
 	// LackSecrets says which of the names are none that a person gave, in the order asked for.
 	LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error)
 	// DeleteSecret forgets one that a person named; ErrNotFound if there is none.
-	DeleteSecret(ctx context.Context, t tenant.ID, name string) error
+	DeleteSecret(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error
 	// PastSecrets lists up to limit values that secrets which a person named had before they were changed or deleted, the
 	// latest first. They are kept for PastLife, but only 20 of a name, and 1000 and 1 MiB of a tenant.
 	PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]Secret, error)

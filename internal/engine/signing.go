@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -12,16 +13,16 @@ type SigningSecrets interface {
 	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before; those that nobody
 	// was shown are deleted. One whose id is
 	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended; its idempotency key is free then.
-	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time, i Idempotency) (Created, error)
+	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time, i Idempotency, e *audit.Entry) (Created, error)
 	// SeedSigningSecret stores a secret that nobody has been shown, if the tenant has none in use, and reports whether it did.
-	SeedSigningSecret(ctx context.Context, s SigningSecret) (bool, error)
+	SeedSigningSecret(ctx context.Context, s SigningSecret, e *audit.Entry) (bool, error)
 	// ShowSigningSecret notes that a secret is shown to its tenant, by its prefix. ErrConflict if it was before, ErrNotFound if
 	// there is none: of two who ask at once, one is shown it.
-	ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error
-	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, newest first.
+	ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string, e *audit.Entry) error
+	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, the newest first.
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]SigningSecret, error)
 	// DeleteSigningSecret forgets one; ErrNotFound if there is none.
-	DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error
+	DeleteSigningSecret(ctx context.Context, t tenant.ID, id string, e *audit.Entry) error
 	// ResealSigningSecret replaces what one is sealed as, unless it is no longer as it was.
 	ResealSigningSecret(ctx context.Context, s SigningSecret, was []byte) error
 	// Share keeps a value for all servers over this store under a name, unless there is one, and answers with the one that

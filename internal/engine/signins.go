@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -11,14 +12,14 @@ import (
 // has the store keeps a hash.
 type SignIns interface {
 	// AddSignIn stores one, and forgets those that are over and, beyond most, those that the same credential made first.
-	AddSignIn(ctx context.Context, s SignIn, most int) error
+	AddSignIn(ctx context.Context, s SignIn, most int, e *audit.Entry) error
 	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key expires, at the
 	// latest. Whether it has ended is for the caller to say.
 	SignIn(ctx context.Context, hash [32]byte) (SignIn, error)
 	// FindSignIns lists those of a tenant that have not ended, newest first.
 	FindSignIns(ctx context.Context, f SignInFilter, p Page) (Listed[SignIn], error)
 	// EndSignIn forgets one; ErrNotFound if there is none.
-	EndSignIn(ctx context.Context, hash [32]byte) error
+	EndSignIn(ctx context.Context, hash [32]byte, e *audit.Entry) error
 	// UseSignIns notes when some were last of use.
 	UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error
 }

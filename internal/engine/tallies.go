@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -402,33 +403,17 @@ type Ended struct {
 	Error  *job.Error // of one that failed
 }
 
-type endedKey struct{}
-
-// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire, DeleteJob, Release, Disown, Leave) tell f which it ended, and
-// how, when it is done.
-func TellingEnds(ctx context.Context, f func([]Ended)) context.Context {
-	return context.WithValue(ctx, endedKey{}, f)
-}
-
-// TellEnds tells who asked for it what was ended.
-func TellEnds(ctx context.Context, es []Ended) {
-	if f, ok := ctx.Value(endedKey{}).(func([]Ended)); ok && len(es) > 0 {
-		f(es)
-	}
-}
-
-// Author identifies who changed something.
+// Author is who changed something.
 type Author struct {
 	By     string // "": the product itself
 	Role   tenant.Role
 	Action string
 }
 
-// AuthorOf returns who makes the change within a context.
-func AuthorOf(ctx context.Context) (a Author) {
-	p, _ := ctx.Value(pendingKey{}).(*Pending)
-	if p != nil {
-		a = Author{p.entry.By, p.entry.Role, p.entry.Action}
+// AuthorOf returns who makes a change, by its audit entry. Without one it is the product itself.
+func AuthorOf(e *audit.Entry) Author {
+	if e == nil {
+		return Author{}
 	}
-	return a
+	return Author{e.By, e.Role, e.Action}
 }

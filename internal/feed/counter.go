@@ -121,6 +121,9 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 
 // ended counts executions that ended without a result.
 func (c *Counter) ended(es []engine.Ended) {
+	if len(es) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
@@ -134,6 +137,9 @@ func (c *Counter) ended(es []engine.Ended) {
 
 // fired counts what firings did not run, and what they replaced.
 func (c *Counter) fired(fs []engine.Firing, ended []engine.Ended) {
+	if len(ended) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tallies.passedOver(fs, ended, c.clock.Now())

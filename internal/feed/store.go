@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -77,7 +78,8 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 
 // DeleteJob marks a job deleted.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
-	j, err := s.Store.DeleteJob(engine.TellingEnds(ctx, s.counter.ended), t, d)
+	j, err := s.Store.DeleteJob(ctx, t, d)
+	s.counter.ended(j.Ended)
 	if err == nil && s.hub.Heard() {
 		s.job(j.Job, "deleted")
 	}
@@ -85,15 +87,17 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 }
 
 // CancelWaiting cancels what waits of a deleted job.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
-	return s.Store.CancelWaiting(engine.TellingEnds(ctx, s.counter.ended), t, of, limit)
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) ([]engine.Ended, error) {
+	es, err := s.Store.CancelWaiting(ctx, t, of, limit)
+	s.counter.ended(es)
+	return es, err
 }
 
 // Trigger adds one execution.
-func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
-	c, err := s.Store.Trigger(ctx, t, e, i)
+func (s *Store) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	c, err := s.Store.Trigger(ctx, t, x, i, e)
 	if err == nil && s.hub.Heard() && c.Replay == nil && !c.Reused && c.Unique == nil {
-		s.execution(t, "created", e.ID, e.Job, job.Pending)
+		s.execution(t, "created", x.ID, x.Job, job.Pending)
 	}
 	return c, err
 }
@@ -125,11 +129,12 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 }
 
 // Fire stores the executions of jobs.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
-	rs, err := s.Store.Fire(engine.TellingEnds(ctx, func(ended []engine.Ended) { s.counter.fired(fs, ended) }), fs, f)
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
+	rs, err := s.Store.Fire(ctx, fs, f)
 	if err != nil {
 		return rs, err
 	}
+	s.counter.fired(fs, rs.Ended)
 	if !s.hub.Heard() {
 		return rs, nil
 	}
@@ -139,7 +144,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 			of[e.ID] = x.Job
 		}
 	}
-	for _, r := range rs {
+	for _, r := range rs.Ready {
 		s.execution(r.Tenant, "created", r.ID, of[r.ID], job.Pending)
 	}
 	return rs, nil
@@ -251,14 +256,15 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 }
 
 // Cancel ends what waits and asks what runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	st, err := s.Store.Cancel(engine.TellingEnds(ctx, s.counter.ended), t, id, reason)
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (engine.Cancelled, error) {
+	st, err := s.Store.Cancel(ctx, t, id, reason, e)
+	s.counter.ended(st.Ended)
 	if err == nil && s.hub.Heard() {
 		what := "cancelling"
-		if st.Final() {
+		if st.Status.Final() {
 			what = "finished"
 		}
-		s.execution(t, what, id, job.ID{}, st)
+		s.execution(t, what, id, job.ID{}, st.Status)
 	}
 	return st, err
 }
@@ -272,23 +278,30 @@ func (s *Store) released(rs []job.Ready) {
 	}
 }
 
+// requeued counts what ended and tells of what went back into the queue.
+func (s *Store) requeued(r engine.Requeued) {
+	s.counter.ended(r.Ended)
+	s.released(r.Ready)
+}
+
 // Release returns executions to the queue.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
-	rs, err := s.Store.Release(engine.TellingEnds(ctx, s.counter.ended), w, ls)
-	s.released(rs)
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
+	rs, err := s.Store.Release(ctx, w, ls)
+	s.requeued(rs)
 	return rs, err
 }
 
 // Disown returns executions to the queue.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
-	rs, err := s.Store.Disown(engine.TellingEnds(ctx, s.counter.ended), w, keep, before)
-	s.released(rs)
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
+	rs, err := s.Store.Disown(ctx, w, keep, before)
+	s.requeued(rs)
 	return rs, err
 }
 
 // Reap returns the executions of dead sessions to the queue.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
-	got, err := s.Store.Reap(engine.TellingEnds(ctx, s.counter.ended), limit, poison)
+	got, err := s.Store.Reap(ctx, limit, poison)
+	s.counter.ended(got.Ended)
 	s.released(got.Ready)
 	if err == nil && got.Lost() > 0 {
 		s.hub.Lose("") // sessions have ended, and perhaps executions
@@ -297,21 +310,23 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (engine.Reaped, err
 }
 
 // Expire ends what did not start in time.
-func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
-	n, err := s.Store.Expire(engine.TellingEnds(ctx, s.counter.ended), limit)
-	if n > 0 {
+func (s *Store) Expire(ctx context.Context, limit int) ([]engine.Ended, error) {
+	es, err := s.Store.Expire(ctx, limit)
+	s.counter.ended(es)
+	if len(es) > 0 {
 		s.hub.Lose("")
 	}
-	return n, err
+	return es, err
 }
 
 // Force ends what was asked to stop and did not.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	n, err := s.Store.Force(engine.TellingEnds(ctx, s.counter.ended), grace, limit)
-	if n > 0 {
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) ([]engine.Ended, error) {
+	es, err := s.Store.Force(ctx, grace, limit)
+	s.counter.ended(es)
+	if len(es) > 0 {
 		s.hub.Lose("")
 	}
-	return n, err
+	return es, err
 }
 
 // worker tells those whom a worker may serve of it.
@@ -334,23 +349,23 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 }
 
 // Leave ends a session.
-func (s *Store) Leave(ctx context.Context, id job.WorkerID) ([]job.Ready, error) {
+func (s *Store) Leave(ctx context.Context, id job.WorkerID) (engine.Requeued, error) {
 	var w job.Worker
 	var unknown error
 	if s.hub.Heard() {
 		w, unknown = s.Store.Worker(ctx, id)
 	}
-	rs, err := s.Store.Leave(engine.TellingEnds(ctx, s.counter.ended), id)
+	rs, err := s.Store.Leave(ctx, id)
 	if err == nil && s.hub.Heard() && unknown == nil && !w.ID.IsZero() {
 		s.worker(w, "left")
 	}
-	s.released(rs)
+	s.requeued(rs)
 	return rs, err
 }
 
 // Drain asks a session to take nothing more.
-func (s *Store) Drain(ctx context.Context, t tenant.ID, id job.WorkerID) error {
-	err := s.Store.Drain(ctx, t, id)
+func (s *Store) Drain(ctx context.Context, t tenant.ID, id job.WorkerID, e *audit.Entry) error {
+	err := s.Store.Drain(ctx, t, id, e)
 	if err == nil && s.hub.Heard() {
 		s.hub.Tell(t, Change{At: now(), Type: "worker.draining", Worker: id.String()})
 	}

@@ -8,45 +8,39 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/feed"
 )
 
-func (l *ledger) Fire(ctx context.Context, _ []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
-	engine.TellEnds(ctx, l.ended)
-	return nil, nil
+func (l *ledger) Fire(context.Context, []engine.Firing, engine.Fence) (engine.Fired, error) {
+	return engine.Fired{Ended: l.ended}, nil
 }
 
-func (l *ledger) Cancel(ctx context.Context, _ tenant.ID, _ job.ExecutionID, _ string) (job.Status, error) {
-	engine.TellEnds(ctx, l.ended)
-	return job.Cancelled, nil
+func (l *ledger) Cancel(context.Context, tenant.ID, job.ExecutionID, string, *audit.Entry) (engine.Cancelled, error) {
+	return engine.Cancelled{Status: job.Cancelled, Ended: l.ended}, nil
 }
 
-func (l *ledger) DeleteJob(ctx context.Context, _ tenant.ID, _ engine.Deletion) (engine.Deleted, error) {
-	engine.TellEnds(ctx, l.ended)
-	return engine.Deleted{}, nil
+func (l *ledger) DeleteJob(context.Context, tenant.ID, engine.Deletion) (engine.Deleted, error) {
+	return engine.Deleted{Ended: l.ended}, nil
 }
 
-func (l *ledger) CancelWaiting(ctx context.Context, _ tenant.ID, _ job.ID, _ int) (int, error) {
-	engine.TellEnds(ctx, l.ended)
-	return len(l.ended), nil
+func (l *ledger) CancelWaiting(context.Context, tenant.ID, job.ID, int) ([]engine.Ended, error) {
+	return l.ended, nil
 }
 
-func (l *ledger) Release(ctx context.Context, _ job.WorkerID, _ []job.Lease) ([]job.Ready, error) {
-	engine.TellEnds(ctx, l.ended)
-	return nil, nil
+func (l *ledger) Release(context.Context, job.WorkerID, []job.Lease) (engine.Requeued, error) {
+	return engine.Requeued{Ended: l.ended}, nil
 }
 
-func (l *ledger) Disown(ctx context.Context, _ job.WorkerID, _ []job.Token, _ time.Time) ([]job.Ready, error) {
-	engine.TellEnds(ctx, l.ended)
-	return nil, nil
+func (l *ledger) Disown(context.Context, job.WorkerID, []job.Token, time.Time) (engine.Requeued, error) {
+	return engine.Requeued{Ended: l.ended}, nil
 }
 
-func (l *ledger) Leave(ctx context.Context, _ job.WorkerID) ([]job.Ready, error) {
-	engine.TellEnds(ctx, l.ended)
-	return nil, nil
+func (l *ledger) Leave(context.Context, job.WorkerID) (engine.Requeued, error) {
+	return engine.Requeued{Ended: l.ended}, nil
 }
 
 // firedAt is an execution's id as it is made at an instant.
@@ -216,7 +210,7 @@ func TestTalliesOfCancels(t *testing.T) {
 	id, j := firedAt(w.clk.at), job.ID(uuid.New())
 	w.l.ended = []engine.Ended{{Owned: engine.Owned{Execution: id, Tenant: "acme", Job: j, ScheduledAt: w.clk.at}, Status: job.Cancelled}}
 	for range 2 {
-		if _, err := w.s.Cancel(t.Context(), "acme", id, ""); err != nil {
+		if _, err := w.s.Cancel(t.Context(), "acme", id, "", nil); err != nil {
 			t.Fatal(err)
 		}
 		w.l.ended = nil

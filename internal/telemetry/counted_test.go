@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
@@ -62,87 +63,77 @@ type ender struct {
 	ended []engine.Ended
 }
 
-func (e ender) tell(ctx context.Context) { engine.TellEnds(ctx, e.ended) }
-
-func (e ender) Cancel(ctx context.Context, _ tenantID, _ job.ExecutionID, _ string) (job.Status, error) {
-	e.tell(ctx)
-	return job.Cancelled, nil
+func (e ender) Cancel(context.Context, tenantID, job.ExecutionID, string, *audit.Entry) (engine.Cancelled, error) {
+	return engine.Cancelled{Status: job.Cancelled, Ended: e.ended}, nil
 }
 
-func (e ender) DeleteJob(ctx context.Context, _ tenantID, _ engine.Deletion) (engine.Deleted, error) {
-	e.tell(ctx)
-	return engine.Deleted{}, nil
+func (e ender) DeleteJob(context.Context, tenantID, engine.Deletion) (engine.Deleted, error) {
+	return engine.Deleted{Ended: e.ended}, nil
 }
 
-func (e ender) CancelWaiting(ctx context.Context, _ tenantID, _ job.ID, _ int) (int, error) {
-	e.tell(ctx)
-	return 1, nil
+func (e ender) CancelWaiting(context.Context, tenantID, job.ID, int) ([]engine.Ended, error) {
+	return e.ended, nil
 }
 
-func (e ender) Fire(ctx context.Context, _ []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
-	e.tell(ctx)
-	return nil, nil
+func (e ender) Fire(context.Context, []engine.Firing, engine.Fence) (engine.Fired, error) {
+	return engine.Fired{Ended: e.ended}, nil
 }
 
-func (e ender) Release(ctx context.Context, _ job.WorkerID, _ []job.Lease) ([]job.Ready, error) {
-	e.tell(ctx)
-	return nil, nil
+func (e ender) Release(context.Context, job.WorkerID, []job.Lease) (engine.Requeued, error) {
+	return engine.Requeued{Ended: e.ended}, nil
 }
 
-func (e ender) Disown(ctx context.Context, _ job.WorkerID, _ []job.Token, _ time.Time) ([]job.Ready, error) {
-	e.tell(ctx)
-	return nil, nil
+func (e ender) Disown(context.Context, job.WorkerID, []job.Token, time.Time) (engine.Requeued, error) {
+	return engine.Requeued{Ended: e.ended}, nil
 }
 
-func (e ender) Leave(ctx context.Context, _ job.WorkerID) ([]job.Ready, error) {
-	e.tell(ctx)
-	return nil, nil
+func (e ender) Leave(context.Context, job.WorkerID) (engine.Requeued, error) {
+	return engine.Requeued{Ended: e.ended}, nil
 }
 
-// What is cancelled is counted however it is, once, and who asked to be told of it is told.
+// What is cancelled is counted however it is, once, and answered to the caller.
 func TestEveryCancelIsCounted(t *testing.T) {
-	ways := map[string]func(context.Context, *telemetry.Store) error{
-		"Cancel": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.Cancel(ctx, "", job.ExecutionID{}, "")
-			return err
+	ways := map[string]func(context.Context, *telemetry.Store) ([]engine.Ended, error){
+		"Cancel": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.Cancel(ctx, "", job.ExecutionID{}, "", nil)
+			return got.Ended, err
 		},
-		"DeleteJob": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.DeleteJob(ctx, "", engine.Deletion{})
-			return err
+		"DeleteJob": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.DeleteJob(ctx, "", engine.Deletion{})
+			return got.Ended, err
 		},
-		"CancelWaiting": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.CancelWaiting(ctx, "", job.ID{}, 1)
-			return err
+		"CancelWaiting": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.CancelWaiting(ctx, "", job.ID{}, 1)
+			return got, err
 		},
-		"Fire": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.Fire(ctx, nil, engine.Fence{})
-			return err
+		"Fire": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.Fire(ctx, nil, engine.Fence{})
+			return got.Ended, err
 		},
-		"Release": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.Release(ctx, job.WorkerID{}, nil)
-			return err
+		"Release": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.Release(ctx, job.WorkerID{}, nil)
+			return got.Ended, err
 		},
-		"Disown": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.Disown(ctx, job.WorkerID{}, nil, time.Time{})
-			return err
+		"Disown": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.Disown(ctx, job.WorkerID{}, nil, time.Time{})
+			return got.Ended, err
 		},
-		"Leave": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.Leave(ctx, job.WorkerID{})
-			return err
+		"Leave": func(ctx context.Context, s *telemetry.Store) ([]engine.Ended, error) {
+			got, err := s.Leave(ctx, job.WorkerID{})
+			return got.Ended, err
 		},
 	}
 	for name, way := range ways {
 		m := telemetry.NewMetrics("test")
-		told := 0
-		ctx := engine.TellingEnds(t.Context(), func(es []engine.Ended) { told += len(es) })
-		if err := way(ctx, telemetry.Over(ender{ended: []engine.Ended{{Status: job.Cancelled}, {Status: job.Skipped}}}, clock.System{}, m, nil)); err != nil {
+		told, err := way(t.Context(), telemetry.Over(ender{ended: []engine.Ended{{Status: job.Cancelled}, {Status: job.Skipped}}}, clock.System{}, m, nil))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := way(ctx, telemetry.Over(ender{}, clock.System{}, m, nil)); err != nil { // as when it has ended before
+		if _, err := way(t.Context(), telemetry.Over(ender{}, clock.System{}, m, nil)); err != nil { // as when it has ended before
 			t.Fatal(err)
 		}
-		if got := counters(t, m); got["carillon_executions_total CANCELLED"] != 1 || got["carillon_executions_total SKIPPED"] != 0 || told != 2 {
-			t.Errorf("%s: %v cancelled, %v skipped, told of %d", name, got["carillon_executions_total CANCELLED"], got["carillon_executions_total SKIPPED"], told)
+		if got := counters(t, m); got["carillon_executions_total CANCELLED"] != 1 || got["carillon_executions_total SKIPPED"] != 0 || len(told) != 2 {
+			t.Errorf("%s: %v cancelled, %v skipped, told of %d", name, got["carillon_executions_total CANCELLED"], got["carillon_executions_total SKIPPED"], len(told))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -63,13 +64,14 @@ func (s *Store) timed(ctx context.Context, method engine.Method, run func(contex
 }
 
 // Fire stores the executions of jobs.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (rs []job.Ready, err error) {
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (out engine.Fired, err error) {
 	defer s.begin(&ctx, opFire).end(&err)
-	if rs, err = s.Store.Fire(s.counting(ctx), fs, f); err != nil {
-		return rs, err
+	if out, err = s.Store.Fire(ctx, fs, f); err != nil {
+		return out, err
 	}
-	s.fired(fs, rs)
-	return rs, nil
+	s.cancelled(out.Ended)
+	s.fired(fs, out.Ready)
+	return out, nil
 }
 
 // fired counts how late what a schedule fires is, and what is passed over. Of an execution that is not answered the store
@@ -265,74 +267,79 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (got engine.Reaped,
 }
 
 // Expire ends what did not start in time.
-func (s *Store) Expire(ctx context.Context, limit int) (n int, err error) {
+func (s *Store) Expire(ctx context.Context, limit int) (es []engine.Ended, err error) {
 	defer s.begin(&ctx, opUpkeep).end(&err)
-	n, err = s.Store.Expire(ctx, limit)
-	s.metrics.byStatus[job.Expired].Add(float64(n))
-	return n, err
+	es, err = s.Store.Expire(ctx, limit)
+	s.metrics.byStatus[job.Expired].Add(float64(len(es)))
+	return es, err
 }
 
 // Force ends what was asked to stop and did not.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (n int, err error) {
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (es []engine.Ended, err error) {
 	defer s.begin(&ctx, opUpkeep).end(&err)
-	n, err = s.Store.Force(ctx, grace, limit)
-	s.metrics.byStatus[job.Cancelled].Add(float64(n))
-	return n, err
+	es, err = s.Store.Force(ctx, grace, limit)
+	s.metrics.byStatus[job.Cancelled].Add(float64(len(es)))
+	return es, err
 }
 
 // Cancel ends what waits and asks what runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (st job.Status, err error) {
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
 	defer s.begin(&ctx, opCancel).end(&err)
-	return s.Store.Cancel(s.counting(ctx), t, id, reason)
+	out, err = s.Store.Cancel(ctx, t, id, reason, e)
+	s.cancelled(out.Ended)
+	return out, err
 }
 
 // DeleteJob marks a job deleted, and ends what waits of it.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (_ engine.Deleted, err error) {
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (out engine.Deleted, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
-	return s.Store.DeleteJob(s.counting(ctx), t, d)
+	out, err = s.Store.DeleteJob(ctx, t, d)
+	s.cancelled(out.Ended)
+	return out, err
 }
 
 // CancelWaiting ends what waits of a deleted job.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (_ int, err error) {
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (es []engine.Ended, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
-	return s.Store.CancelWaiting(s.counting(ctx), t, of, limit)
+	es, err = s.Store.CancelWaiting(ctx, t, of, limit)
+	s.cancelled(es)
+	return es, err
 }
 
-// counting has a call count what it cancels: what was asked to stop, is of a deleted job, or is replaced. Who asked to be told of
-// ends is told, too.
-func (s *Store) counting(ctx context.Context) context.Context {
-	return engine.TellingEnds(ctx, func(es []engine.Ended) {
-		for i := range es {
-			if es[i].Status == job.Cancelled { // of Fire others are skipped, which it counts itself
-				s.metrics.byStatus[job.Cancelled].Inc()
-			}
+// cancelled counts executions that a call cancelled: they were asked to stop, are of a deleted job, or were replaced.
+func (s *Store) cancelled(es []engine.Ended) {
+	for i := range es {
+		if es[i].Status == job.Cancelled { // of Fire others are skipped, which it counts itself
+			s.metrics.byStatus[job.Cancelled].Inc()
 		}
-		engine.TellEnds(ctx, es)
-	})
+	}
 }
 
 // Release returns executions to the queue.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (rs []job.Ready, err error) {
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (out engine.Requeued, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Release(s.counting(ctx), w, ls)
-	s.held.drop(rs)
-	return rs, err
+	out, err = s.Store.Release(ctx, w, ls)
+	s.cancelled(out.Ended)
+	s.held.drop(out.Ready)
+	return out, err
 }
 
 // Disown returns executions to the queue.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (rs []job.Ready, err error) {
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (out engine.Requeued, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Disown(s.counting(ctx), w, keep, before)
-	s.held.drop(rs)
-	return rs, err
+	out, err = s.Store.Disown(ctx, w, keep, before)
+	s.cancelled(out.Ended)
+	s.held.drop(out.Ready)
+	return out, err
 }
 
 // Leave ends a session.
-func (s *Store) Leave(ctx context.Context, w job.WorkerID) (rs []job.Ready, err error) {
+func (s *Store) Leave(ctx context.Context, w job.WorkerID) (out engine.Requeued, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Leave(s.counting(ctx), w)
-	s.held.drop(rs)
-	return rs, err
+	out, err = s.Store.Leave(ctx, w)
+	s.cancelled(out.Ended)
+	s.held.drop(out.Ready)
+	return out, err
 }
 
 // Draw takes tokens out of buckets.

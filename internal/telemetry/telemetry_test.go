@@ -386,8 +386,8 @@ func (s *instant) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.At
 
 func (s *instant) Finish(context.Context, []job.Finish) ([]job.Verdict, error) { return s.vs, nil }
 
-func (s *instant) Fire(context.Context, []engine.Firing, engine.Fence) ([]job.Ready, error) {
-	return s.rs, nil
+func (s *instant) Fire(context.Context, []engine.Firing, engine.Fence) (engine.Fired, error) {
+	return engine.Fired{Ready: s.rs}, nil
 }
 
 func TestFired(t *testing.T) {

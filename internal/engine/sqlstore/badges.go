@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -25,8 +26,8 @@ func scanBadge(r Row) (b engine.Badge, err error) {
 }
 
 // AddBadge stores a badge and drops those of deleted jobs. It locks the tenant to count its badges.
-func (s Settings) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "store a badge", b.Tenant, i, func(tx Tx) error {
+func (s Settings) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return create(ctx, s.db, "store a badge", e, b.Tenant, i, func(tx Tx) error {
 		if err := tx.LockTenant(b.Tenant); err != nil {
 			return err
 		}
@@ -59,8 +60,8 @@ func (s Settings) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (o
 }
 
 // DeleteBadge revokes one of a tenant's badges.
-func (s Settings) DeleteBadge(ctx context.Context, t tenant.ID, id string) (out engine.Badge, err error) {
-	err = s.db.Write(ctx, "revoke a badge", func(tx Tx) (err error) {
+func (s Settings) DeleteBadge(ctx context.Context, t tenant.ID, id string, e *audit.Entry) (out engine.Badge, err error) {
+	err = write(ctx, s.db, "revoke a badge", e, func(tx Tx) (err error) {
 		out, err = one(tx, scanBadge, "DELETE FROM badges WHERE tenant = $1 AND id = $2 RETURNING "+badgeColumns, string(t), id)
 		return err
 	})

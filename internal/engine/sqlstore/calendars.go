@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -20,8 +21,8 @@ func scanCalendar(r Row) (c engine.Calendar, err error) {
 }
 
 // PutCalendar stores a calendar, in place of any of its name.
-func (s Settings) PutCalendar(ctx context.Context, c engine.Calendar) error {
-	return exec(ctx, s.db, "store a calendar", putCalendarSQL, string(c.Tenant), c.Name, c.UpdatedAt, c.Spec)
+func (s Settings) PutCalendar(ctx context.Context, c engine.Calendar, e *audit.Entry) error {
+	return exec(ctx, s.db, "store a calendar", e, putCalendarSQL, string(c.Tenant), c.Name, c.UpdatedAt, c.Spec)
 }
 
 // Calendar finds one calendar.
@@ -44,6 +45,6 @@ func (s Settings) Calendars(ctx context.Context, t tenant.ID) ([]engine.Calendar
 }
 
 // DeleteCalendar deletes a calendar.
-func (s Settings) DeleteCalendar(ctx context.Context, t tenant.ID, name string) error {
-	return execOne(ctx, s.db, "delete a calendar", engine.ErrNotFound, "DELETE FROM calendars WHERE tenant = $1 AND name = $2", string(t), name)
+func (s Settings) DeleteCalendar(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+	return execOne(ctx, s.db, "delete a calendar", e, engine.ErrNotFound, "DELETE FROM calendars WHERE tenant = $1 AND name = $2", string(t), name)
 }

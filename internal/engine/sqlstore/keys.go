@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -63,8 +64,8 @@ func (s Settings) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
 }
 
 // AddKey stores a key, unless the tenant has as many as it may.
-func (s Settings) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "store a key", asks, i, func(tx Tx) error { return addKey(tx, &k, most) })
+func (s Settings) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return create(ctx, s.db, "store a key", e, asks, i, func(tx Tx) error { return addKey(tx, &k, most) })
 }
 
 func addKey(tx Tx, k *engine.Key, most int) error {
@@ -75,8 +76,8 @@ func addKey(tx Tx, k *engine.Key, most int) error {
 }
 
 // RotateKey stores a key and makes the one that it replaces expire.
-func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, old engine.Replaced, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "rotate a key", asks, i, func(tx Tx) error {
+func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, old engine.Replaced, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return create(ctx, s.db, "rotate a key", e, asks, i, func(tx Tx) error {
 		if err := addKey(tx, &k, most); err != nil {
 			return err
 		}
@@ -88,8 +89,8 @@ func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, m
 }
 
 // RevokeKey revokes one of a tenant's keys, unless it is the last of role system that works.
-func (s Settings) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
-	return s.db.Write(ctx, "revoke a key", func(tx Tx) error {
+func (s Settings) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time, e *audit.Entry) error {
+	return write(ctx, s.db, "revoke a key", e, func(tx Tx) error {
 		if err := tx.LockTable("api_keys"); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s Settings) RevokeKey(ctx context.Context, t tenant.ID, id string, at time
 
 // ExpireKey makes one of a tenant's keys expire at an instant, or sooner.
 func (s Settings) ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
-	return execOne(ctx, s.db, "let a key expire", engine.ErrNotFound, expireKeySQL, string(t), id, at)
+	return execOne(ctx, s.db, "let a key expire", nil, engine.ErrNotFound, expireKeySQL, string(t), id, at)
 }
 
 // UseKeys records when keys were last used. Rows are locked in the order of their ids, so that two servers never wait for

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/notice"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -44,12 +45,12 @@ func scanRule(r Row) (out notice.Rule, err error) {
 }
 
 // PutRule stores a rule, in place of any of its name. It locks the tenant to count its rules.
-func (s Settings) PutRule(ctx context.Context, r notice.Rule, most int) error {
+func (s Settings) PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error {
 	spec, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("store a rule: %w", err)
 	}
-	return s.db.Write(ctx, "store a rule", func(tx Tx) error {
+	return write(ctx, s.db, "store a rule", e, func(tx Tx) error {
 		if err := tx.LockTenant(r.Tenant); err != nil {
 			return err
 		}
@@ -68,8 +69,8 @@ func (s Settings) Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error)
 }
 
 // DeleteRule deletes a rule and its alarms.
-func (s Settings) DeleteRule(ctx context.Context, t tenant.ID, name string) error {
-	return s.db.Write(ctx, "delete a rule", func(tx Tx) error {
+func (s Settings) DeleteRule(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+	return write(ctx, s.db, "delete a rule", e, func(tx Tx) error {
 		if err := changeOne(tx, engine.ErrNotFound, "DELETE FROM notification_rules WHERE tenant = $1 AND name = $2", string(t), name); err != nil {
 			return err
 		}
@@ -114,5 +115,5 @@ func (s Settings) Watched(ctx context.Context) (at time.Time, err error) {
 
 // SetWatched records how far the search for events has come; it never goes back.
 func (s Settings) SetWatched(ctx context.Context, at time.Time) error {
-	return exec(ctx, s.db, "keep how far events were looked for", setWatchedSQL, at)
+	return exec(ctx, s.db, "keep how far events were looked for", nil, setWatchedSQL, at)
 }

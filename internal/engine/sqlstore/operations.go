@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -40,8 +41,8 @@ func scanOperation(r Row) (o job.Operation, err error) {
 }
 
 // AddOperation stores an operation; the same one again is not stored again.
-func (s Settings) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "add an operation", o.Tenant, i, func(tx Tx) error { return AddOperation(tx, &o) })
+func (s Settings) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return create(ctx, s.db, "add an operation", e, o.Tenant, i, func(tx Tx) error { return AddOperation(tx, &o) })
 }
 
 // AddOperation stores an operation in a transaction that does more.
@@ -112,8 +113,8 @@ func (s Settings) SaveOperation(ctx context.Context, o job.Operation, ttl time.D
 }
 
 // CancelOperation ends an operation that runs as CANCELLED; a cancelled one is returned again.
-func (s Settings) CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID) (out job.Operation, err error) {
-	err = s.db.Write(ctx, "cancel an operation", func(tx Tx) error {
+func (s Settings) CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID, e *audit.Entry) (out job.Operation, err error) {
+	err = write(ctx, s.db, "cancel an operation", e, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
 			return err

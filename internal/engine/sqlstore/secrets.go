@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -54,8 +55,8 @@ func scanSealed(r Row) (x engine.Secret, err error) {
 }
 
 // PutSecret stores a secret that a person named, as version 1 or the next one. It locks the tenant to count its secrets.
-func (s Settings) PutSecret(ctx context.Context, x engine.Secret, most int) (out engine.Secret, err error) {
-	err = s.db.Write(ctx, "store a secret", func(tx Tx) error {
+func (s Settings) PutSecret(ctx context.Context, x engine.Secret, most int, e *audit.Entry) (out engine.Secret, err error) {
+	err = write(ctx, s.db, "store a secret", e, func(tx Tx) error {
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err
 		}
@@ -145,8 +146,8 @@ func LackSecrets(tx Tx, t tenant.ID, names []string) (out []string, err error) {
 }
 
 // DeleteSecret deletes a secret that a person named.
-func (s Settings) DeleteSecret(ctx context.Context, t tenant.ID, name string) error {
-	return execOne(ctx, s.db, "delete a secret", engine.ErrNotFound, "DELETE"+namedSecrets+" AND name = $2", string(t), name)
+func (s Settings) DeleteSecret(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+	return execOne(ctx, s.db, "delete a secret", e, engine.ErrNotFound, "DELETE"+namedSecrets+" AND name = $2", string(t), name)
 }
 
 // SecretKeys returns one secret of each key that secrets are sealed under.
@@ -161,5 +162,5 @@ func (s Settings) SecretsNotUnder(ctx context.Context, key string, after engine.
 
 // ResealSecret replaces the sealed form of a secret, unless it has changed.
 func (s Settings) ResealSecret(ctx context.Context, x engine.Secret, was []byte) error {
-	return exec(ctx, s.db, "seal a secret again", resealSecretSQL, string(x.Tenant), x.Name, x.Key, x.Sealed, was)
+	return exec(ctx, s.db, "seal a secret again", nil, resealSecretSQL, string(x.Tenant), x.Name, x.Key, x.Sealed, was)
 }

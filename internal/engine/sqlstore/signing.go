@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -26,8 +27,8 @@ func scanSigningSecret(r Row) (x engine.SigningSecret, err error) {
 }
 
 // AddSigningSecret stores a signing secret and makes the tenant's others end at an instant. It locks the tenant to count them.
-func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "store a signing secret", x.Tenant, i, func(tx Tx) error {
+func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return create(ctx, s.db, "store a signing secret", nil, x.Tenant, i, func(tx Tx) error {
 		t := string(x.Tenant)
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err
@@ -41,7 +42,6 @@ func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, 
 		}
 		known, err := value[bool](tx, "SELECT true FROM signing_secrets WHERE tenant = $1 AND id = $2", t, x.ID)
 		if err != nil || known {
-			engine.Unchanged(ctx)
 			return err
 		}
 		if err := changeOne(tx, engine.ErrConflict, addSigningSecretSQL, t, x.ID, x.CreatedAt, x.ExpiresAt, x.Prefix, x.Sealed, engine.MaxSigningSecrets); err != nil {
@@ -50,13 +50,15 @@ func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, 
 		if _, err := tx.Exec("DELETE FROM signing_secrets WHERE tenant = $1 AND id <> $2 AND prefix = ''", t, x.ID); err != nil {
 			return err
 		}
-		_, err = tx.Exec(endOtherSecretsSQL, othersUntil, t, x.ID)
-		return err
+		if _, err = tx.Exec(endOtherSecretsSQL, othersUntil, t, x.ID); err != nil {
+			return err
+		}
+		return record(tx, e)
 	})
 }
 
 // SeedSigningSecret stores a signing secret that nobody has been shown, if the tenant has none in use.
-func (s Settings) SeedSigningSecret(ctx context.Context, x engine.SigningSecret) (made bool, err error) {
+func (s Settings) SeedSigningSecret(ctx context.Context, x engine.SigningSecret, e *audit.Entry) (made bool, err error) {
 	err = s.db.Write(ctx, "seed a signing secret", func(tx Tx) error {
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err
@@ -66,17 +68,17 @@ func (s Settings) SeedSigningSecret(ctx context.Context, x engine.SigningSecret)
 			return err
 		}
 		n, err := tx.Exec(seedSigningSecretSQL, string(x.Tenant), x.ID, x.CreatedAt, x.Sealed, now)
-		if made = n > 0; !made {
-			engine.Unchanged(ctx)
+		if made = n > 0; err != nil || !made {
+			return err
 		}
-		return err
+		return record(tx, e)
 	})
 	return made && err == nil, err
 }
 
 // ShowSigningSecret records that a signing secret is shown to its tenant, which happens once.
-func (s Settings) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error {
-	return s.db.Write(ctx, "show a signing secret", func(tx Tx) error {
+func (s Settings) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string, e *audit.Entry) error {
+	return write(ctx, s.db, "show a signing secret", e, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
 			return err
@@ -110,13 +112,13 @@ func (s Settings) SigningSecrets(ctx context.Context, t tenant.ID) (out []engine
 }
 
 // DeleteSigningSecret deletes a signing secret.
-func (s Settings) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error {
-	return execOne(ctx, s.db, "delete a signing secret", engine.ErrNotFound, "DELETE FROM signing_secrets WHERE tenant = $1 AND id = $2", string(t), id)
+func (s Settings) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string, e *audit.Entry) error {
+	return execOne(ctx, s.db, "delete a signing secret", e, engine.ErrNotFound, "DELETE FROM signing_secrets WHERE tenant = $1 AND id = $2", string(t), id)
 }
 
 // ResealSigningSecret replaces the sealed form of a signing secret, unless it has changed.
 func (s Settings) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) error {
-	return exec(ctx, s.db, "seal a signing secret anew", "UPDATE signing_secrets SET sealed = $3 WHERE tenant = $1 AND id = $2 AND sealed = $4",
+	return exec(ctx, s.db, "seal a signing secret anew", nil, "UPDATE signing_secrets SET sealed = $3 WHERE tenant = $1 AND id = $2 AND sealed = $4",
 		string(x.Tenant), x.ID, x.Sealed, was)
 }
 
@@ -134,5 +136,5 @@ func (s Settings) Share(ctx context.Context, name string, shared []byte) (kept [
 
 // Reshare replaces a shared value, unless it has changed.
 func (s Settings) Reshare(ctx context.Context, name string, was, shared []byte) error {
-	return exec(ctx, s.db, "share another value", "UPDATE installation SET value = $3 WHERE name = $1 AND value = $2", name, was, shared)
+	return exec(ctx, s.db, "share another value", nil, "UPDATE installation SET value = $3 WHERE name = $1 AND value = $2", name, was, shared)
 }

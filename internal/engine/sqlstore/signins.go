@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -38,7 +39,7 @@ func scanSignIn(r Row) (x engine.SignIn, err error) {
 }
 
 // AddSignIn stores a browser's sign-in, and drops what has ended and the oldest beyond the most that are kept.
-func (s Settings) AddSignIn(ctx context.Context, x engine.SignIn, most int) error {
+func (s Settings) AddSignIn(ctx context.Context, x engine.SignIn, most int, e *audit.Entry) error {
 	return s.db.Write(ctx, "store a sign-in", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
@@ -48,15 +49,13 @@ func (s Settings) AddSignIn(ctx context.Context, x engine.SignIn, most int) erro
 			return err
 		}
 		n, err := tx.Exec(addSignInSQL, x.Hash[:], x.ID, string(x.Tenant), string(x.Role), x.Name, x.Key, x.CreatedAt, x.UsedAt, x.EndsAt)
-		if err != nil {
+		if err != nil || n == 0 { // it was stored before
 			return err
 		}
-		if n == 0 { // it was stored before
-			engine.Unchanged(ctx)
-			return nil
+		if _, err = tx.Exec(oldSignInsSQL, string(x.Tenant), x.Key, x.Name, most); err != nil {
+			return err
 		}
-		_, err = tx.Exec(oldSignInsSQL, string(x.Tenant), x.Key, x.Name, most)
-		return err
+		return record(tx, e)
 	})
 }
 
@@ -94,8 +93,8 @@ func (s Settings) FindSignIns(ctx context.Context, f engine.SignInFilter, p engi
 }
 
 // EndSignIn deletes a sign-in.
-func (s Settings) EndSignIn(ctx context.Context, hash [32]byte) error {
-	return execOne(ctx, s.db, "end a sign-in", engine.ErrNotFound, "DELETE FROM sign_ins WHERE hash = $1", hash[:])
+func (s Settings) EndSignIn(ctx context.Context, hash [32]byte, e *audit.Entry) error {
+	return execOne(ctx, s.db, "end a sign-in", e, engine.ErrNotFound, "DELETE FROM sign_ins WHERE hash = $1", hash[:])
 }
 
 // UseSignIns records when sign-ins were last used. Rows are locked in the order of their hashes, so that two servers never

@@ -25,7 +25,7 @@ type DB interface {
 	Ask(ctx context.Context, doing string, f func(Tx) error) error
 	// List runs f, which only reads, in one snapshot, and makes the database follow indexes in their order.
 	List(ctx context.Context, doing string, f func(Tx) error) error
-	// Write runs f in one transaction, and stores the audit entry of the context with it.
+	// Write runs f in one transaction.
 	Write(ctx context.Context, doing string, f func(Tx) error) error
 }
 
@@ -118,17 +118,35 @@ func readOne[T any](ctx context.Context, db DB, doing string, scan func(Row) (T,
 	return out, err
 }
 
-// exec runs one statement in a transaction of its own.
-func exec(ctx context.Context, db DB, doing, sql string, args ...any) error {
+// record stores an audit entry, if there is one.
+func record(tx Tx, e *audit.Entry) error {
+	if e == nil {
+		return nil
+	}
+	return tx.Record(e)
+}
+
+// write runs f in one transaction and stores an audit entry with it, if there is one.
+func write(ctx context.Context, db DB, doing string, e *audit.Entry, f func(Tx) error) error {
 	return db.Write(ctx, doing, func(tx Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return record(tx, e)
+	})
+}
+
+// exec runs one statement in a transaction of its own.
+func exec(ctx context.Context, db DB, doing string, e *audit.Entry, sql string, args ...any) error {
+	return write(ctx, db, doing, e, func(tx Tx) error {
 		_, err := tx.Exec(sql, args...)
 		return err
 	})
 }
 
 // execOne runs one statement in a transaction of its own and returns an error if no row changed.
-func execOne(ctx context.Context, db DB, doing string, otherwise error, sql string, args ...any) error {
-	return db.Write(ctx, doing, func(tx Tx) error {
+func execOne(ctx context.Context, db DB, doing string, e *audit.Entry, otherwise error, sql string, args ...any) error {
+	return write(ctx, db, doing, e, func(tx Tx) error {
 		return changeOne(tx, otherwise, sql, args...)
 	})
 }
@@ -142,18 +160,17 @@ func changeOne(tx Tx, otherwise error, sql string, args ...any) error {
 	return err
 }
 
-// create claims an idempotency key and runs f, unless the key's request was answered before.
-func create(ctx context.Context, db DB, doing string, t tenant.ID, i engine.Idempotency, f func(Tx) error) (out engine.Created, err error) {
+// create claims an idempotency key, runs f and stores an audit entry, unless the key's request was answered before.
+func create(ctx context.Context, db DB, doing string, e *audit.Entry, t tenant.ID, i engine.Idempotency, f func(Tx) error) (out engine.Created, err error) {
 	err = db.Write(ctx, doing, func(tx Tx) (err error) {
 		var known bool
-		if out, known, err = tx.Claim(t, &i); err != nil {
+		if out, known, err = tx.Claim(t, &i); err != nil || known {
 			return err
 		}
-		if known {
-			engine.Unchanged(ctx)
-			return nil
+		if err := f(tx); err != nil {
+			return err
 		}
-		return f(tx)
+		return record(tx, e)
 	})
 	if err != nil {
 		return engine.Created{}, err
@@ -161,11 +178,13 @@ func create(ctx context.Context, db DB, doing string, t tenant.ID, i engine.Idem
 	return out, nil
 }
 
-// Answer claims an idempotency key for a request that changed n things, with what answer makes of n. Where the key is known it
-// returns engine.ErrAnswered, which undoes the change.
-func Answer(ctx context.Context, tx Tx, t tenant.ID, i engine.Idempotency, n int, answer func(n int) []byte, out *engine.Created) error {
-	if n == 0 {
-		engine.Unchanged(ctx)
+// Answer claims an idempotency key for a request that changed n things, with what answer makes of n, and stores an audit entry if
+// it changed any. Where the key is known it returns engine.ErrAnswered, which undoes the change.
+func Answer(tx Tx, t tenant.ID, i engine.Idempotency, n int, answer func(n int) []byte, e *audit.Entry, out *engine.Created) error {
+	if n > 0 {
+		if err := record(tx, e); err != nil {
+			return err
+		}
 	}
 	if i.Key == "" {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -32,8 +33,8 @@ const (
 )
 
 // CreateTenant stores a tenant.
-func (s Settings) CreateTenant(ctx context.Context, t tenant.Tenant) error {
-	return execOne(ctx, s.db, "create a tenant", engine.ErrConflict, addTenantSQL,
+func (s Settings) CreateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
+	return execOne(ctx, s.db, "create a tenant", e, engine.ErrConflict, addTenantSQL,
 		string(t.ID), t.Name, string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach, t.CutAt, t.HTTPSOnly)
 }
 
@@ -49,8 +50,8 @@ func (s Settings) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 }
 
 // UpdateTenant changes a tenant. The instant at which its history became shorter only moves forward.
-func (s Settings) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
-	return s.db.Write(ctx, "change a tenant", func(tx Tx) error {
+func (s Settings) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
+	return write(ctx, s.db, "change a tenant", e, func(tx Tx) error {
 		if _, err := tx.Exec("DELETE FROM job_counts WHERE tenant = $1", string(t.ID)); err != nil {
 			return err
 		}
@@ -76,24 +77,24 @@ func (s Settings) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, erro
 }
 
 // PauseQueue pauses a queue, in place of any pause before; the zero Pause ends it.
-func (s Settings) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) error {
+func (s Settings) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause, e *audit.Entry) error {
 	if p.IsZero() {
-		return s.overQueue(ctx, "resume a queue", t, queue, resumeSQL, dropLimitSQL)
+		return s.overQueue(ctx, "resume a queue", e, t, queue, resumeSQL, dropLimitSQL)
 	}
-	return exec(ctx, s.db, "pause a queue", pauseSQL, string(t), queue, p.At, p.Until, p.By, p.Reason)
+	return exec(ctx, s.db, "pause a queue", e, pauseSQL, string(t), queue, p.At, p.Until, p.By, p.Reason)
 }
 
 // SetLimit stores a limit, in place of any before; a zero one is removed.
-func (s Settings) SetLimit(ctx context.Context, l job.Limit) error {
+func (s Settings) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error {
 	if l.IsZero() {
-		return s.overQueue(ctx, "remove a limit", l.Tenant, l.Queue, unlimitSQL, dropLimitSQL)
+		return s.overQueue(ctx, "remove a limit", e, l.Tenant, l.Queue, unlimitSQL, dropLimitSQL)
 	}
-	return exec(ctx, s.db, "set a limit", setLimitSQL, string(l.Tenant), l.Queue, l.Max, l.Rate.Count, l.Rate.Per.Microseconds(), l.Rate.Burst)
+	return exec(ctx, s.db, "set a limit", e, setLimitSQL, string(l.Tenant), l.Queue, l.Max, l.Rate.Count, l.Rate.Per.Microseconds(), l.Rate.Burst)
 }
 
 // overQueue runs statements over the row of a queue.
-func (s Settings) overQueue(ctx context.Context, doing string, t tenant.ID, queue string, statements ...string) error {
-	return s.db.Write(ctx, doing, func(tx Tx) error {
+func (s Settings) overQueue(ctx context.Context, doing string, e *audit.Entry, t tenant.ID, queue string, statements ...string) error {
+	return write(ctx, s.db, doing, e, func(tx Tx) error {
 		for _, sql := range statements {
 			if _, err := tx.Exec(sql, string(t), queue); err != nil {
 				return err
