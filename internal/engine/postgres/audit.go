@@ -52,10 +52,10 @@ type writer interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// change is write for what someone asked for: the entry that the context brings is written in the same transaction. It
-// makes the tables of days that are missing.
-func (s *Store) change(ctx context.Context, doing string, f func(context.Context, writer) error) error {
-	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, f) })
+// change is write for what someone asked for: its audit entry, if it has one, is written in the same transaction. It makes the
+// tables of days that are missing.
+func (s *Store) change(ctx context.Context, doing string, e *audit.Entry, f func(context.Context, writer) error) error {
+	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
 	if !isCode(err, checkViolation) {
 		return err
 	}
@@ -66,28 +66,19 @@ func (s *Store) change(ctx context.Context, doing string, f func(context.Context
 	if err := s.write(engine.Unconfined(ctx), "make the tables of days", days); err != nil {
 		return err
 	}
-	return s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, f) })
+	return s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
 }
 
-func changing(ctx context.Context, c *pgxpool.Conn, f func(context.Context, writer) error) error {
-	p := engine.PendingEntry(ctx)
-	if p == nil {
+func changing(ctx context.Context, c *pgxpool.Conn, e *audit.Entry, f func(context.Context, writer) error) error {
+	if e == nil {
 		return f(ctx, c)
 	}
-	err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if err := f(ctx, tx); err != nil {
 			return err
 		}
-		e, ok := p.Entry()
-		if !ok {
-			return nil
-		}
-		return record(ctx, tx, &e)
+		return record(ctx, tx, e)
 	})
-	if err == nil {
-		p.Written()
-	}
-	return err
 }
 
 func record(ctx context.Context, c writer, e *audit.Entry) error {

@@ -75,18 +75,18 @@ func TestABundleThatIsPartedMeanwhile(t *testing.T) {
 	}
 	part(5, all[:16])
 	meanwhile(func() error { // of what is left
-		st, err := s.Cancel(t.Context(), tenant.Default, all[10], "x")
-		if err == nil && st != job.Cancelled {
-			err = fmt.Errorf("it is %v", st)
+		st, err := s.Cancel(t.Context(), tenant.Default, all[10], "x", nil)
+		if err == nil && st.Status != job.Cancelled {
+			err = fmt.Errorf("it is %v", st.Status)
 		}
 		return err
 	})
 	wantPlaces(t, mine, "cancelled", 4, 53, 10, 1)
 	part(5, all[16:32])
 	meanwhile(func() error { // of what was leased
-		st, err := s.Cancel(t.Context(), tenant.Default, all[18], "x")
-		if err == nil && st != job.Cancelling {
-			err = fmt.Errorf("it is %v", st)
+		st, err := s.Cancel(t.Context(), tenant.Default, all[18], "x", nil)
+		if err == nil && st.Status != job.Cancelling {
+			err = fmt.Errorf("it is %v", st.Status)
 		}
 		return err
 	})
@@ -168,7 +168,7 @@ func TestEveryMemberEndsOnce(t *testing.T) {
 					_, err := s.Leave(ctx, w.ID)
 					fine("leave", err)
 				case 2:
-					if st, err := s.Cancel(ctx, tenant.Default, all[rng.IntN(len(all))], "x"); fine("cancel", err) && st == 0 {
+					if st, err := s.Cancel(ctx, tenant.Default, all[rng.IntN(len(all))], "x", nil); fine("cancel", err) && st.Status == 0 {
 						t.Error("a cancel found nothing")
 					}
 				case 3:

@@ -261,7 +261,7 @@ func TestABundleIsUnpacked(t *testing.T) {
 	d := direct(t, s)
 	for name, do := range map[string]func(t *testing.T, c engine.Creation, as []job.Attempt) (live, past int){
 		"cancel": func(t *testing.T, _ engine.Creation, as []job.Attempt) (int, int) {
-			if st := must[job.Status](t)(s.Cancel(t.Context(), tenant.Default, as[3].Execution, "x")); st != job.Cancelling {
+			if st := must[engine.Cancelled](t)(s.Cancel(t.Context(), tenant.Default, as[3].Execution, "x", nil)).Status; st != job.Cancelling {
 				t.Errorf("%v", st)
 			}
 			return 16, 0
@@ -287,14 +287,14 @@ func TestABundleIsUnpacked(t *testing.T) {
 		"leave": func(t *testing.T, _ engine.Creation, as []job.Attempt) (int, int) {
 			w := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, as[0].Execution)).Worker
 			finishAll(t, s, as[:2])
-			if rs := must[[]job.Ready](t)(s.Leave(t.Context(), w)); len(rs) != 14 {
+			if rs := must[engine.Requeued](t)(s.Leave(t.Context(), w)).Ready; len(rs) != 14 {
 				t.Errorf("%d came back", len(rs))
 			}
 			return 14, 2
 		},
 		"disown": func(t *testing.T, _ engine.Creation, as []job.Attempt) (int, int) {
 			w := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, as[0].Execution)).Worker
-			if rs := must[[]job.Ready](t)(s.Disown(t.Context(), w, nil, time.Time{})); len(rs) != 16 {
+			if rs := must[engine.Requeued](t)(s.Disown(t.Context(), w, nil, time.Time{})).Ready; len(rs) != 16 {
 				t.Errorf("%d came back", len(rs))
 			}
 			return 16, 0
@@ -367,7 +367,7 @@ func TestTidyKeepsTheDirectoryOfBundles(t *testing.T) {
 	}
 	must[bool](t)(s.Tidy(t.Context()))
 	w := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, as[191].Execution)).Worker
-	if rs := must[[]job.Ready](t)(s.Leave(t.Context(), w)); len(rs) != 22 {
+	if rs := must[engine.Requeued](t)(s.Leave(t.Context(), w)).Ready; len(rs) != 22 {
 		t.Errorf("%d came back, want 22", len(rs))
 	}
 	wantPlaces(t, d, "handed back", 0, 0, 22, 170)

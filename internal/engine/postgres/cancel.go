@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -51,16 +52,14 @@ const (
 )
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	var out job.Status
-	var ended []engine.Ended
-	err := s.change(ctx, "cancel an execution", func(ctx context.Context, c writer) error {
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
+	err = s.change(ctx, "cancel an execution", e, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			if err := unpack(ctx, s, tx, id); err != nil {
 				return err
 			}
 			for range races {
-				if out, ended, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
+				if out.Status, out.Ended, err = cancel(ctx, tx, t, id, reason); err != nil || out.Status != 0 {
 					return err
 				}
 			}
@@ -68,9 +67,8 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 		})
 	})
 	if err != nil {
-		return 0, err
+		return engine.Cancelled{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
@@ -108,17 +106,15 @@ func cancelledBefore(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.Executi
 }
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	var forced []engine.Ended
-	err := s.write(ctx, "force cancels", func(ctx context.Context, c *pgxpool.Conn) error {
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
+	err = s.write(ctx, "force cancels", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			forced, err = collectEnded(c.Query(ctx, forceSQL, grace, max(limit, 0)))
 			return err
 		})
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	engine.TellEnds(ctx, forced)
-	return len(forced), nil
+	return forced, nil
 }

@@ -91,11 +91,11 @@ func TestACancelFindsWhatWasReturnedMeanwhile(t *testing.T) {
 	exec(t, mine, sql, args...)
 	got := make(chan job.Status)
 	go func() {
-		status, err := s.Cancel(t.Context(), tenant.Default, a.Execution, "enough")
+		status, err := s.Cancel(t.Context(), tenant.Default, a.Execution, "enough", nil)
 		if err != nil {
 			t.Errorf("cancel: %v", err)
 		}
-		got <- status
+		got <- status.Status
 	}()
 	untilOneWaits(t, direct(t, s))
 	exec(t, mine, "COMMIT")
@@ -113,14 +113,16 @@ func TestTidyDropsOrdersThatAreOver(t *testing.T) {
 	c := direct(t, s)
 	as := leaseMany(t, s, 4)
 	w := one[[16]byte](t, c, "SELECT worker FROM live LIMIT 1")
-	ask := func(a job.Attempt) { must[job.Status](t)(s.Cancel(t.Context(), tenant.Default, a.Execution, "")) }
+	ask := func(a job.Attempt) {
+		must[engine.Cancelled](t)(s.Cancel(t.Context(), tenant.Default, a.Execution, "", nil))
+	}
 	ask(as[0])
-	if n := must[int](t)(s.Force(t.Context(), -time.Second, 10)); n != 1 {
+	if n := len(must[[]engine.Ended](t)(s.Force(t.Context(), -time.Second, 10))); n != 1 {
 		t.Fatalf("%d were ended", n)
 	}
 	exec(t, c, "UPDATE orders SET at = at - interval '2 hours'")
 	ask(as[1])
-	if n := must[int](t)(s.Force(t.Context(), -time.Second, 10)); n != 1 {
+	if n := len(must[[]engine.Ended](t)(s.Force(t.Context(), -time.Second, 10))); n != 1 {
 		t.Fatalf("%d were ended", n)
 	}
 	ask(as[2])

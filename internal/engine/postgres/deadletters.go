@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -197,15 +198,15 @@ const (
 )
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte) (int, engine.Created, error) {
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	var discarded int
 	var out engine.Created
-	err := s.change(ctx, "discard dead letters", func(ctx context.Context, c writer) error {
+	err := s.change(ctx, "discard dead letters", nil, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			if err := tx.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded); err != nil {
 				return err
 			}
-			return sqlstore.Answer(ctx, transaction{ctx, tx, s}, t, i, discarded, answer, &out)
+			return sqlstore.Answer(transaction{ctx, tx, s}, t, i, discarded, answer, e, &out)
 		})
 	})
 	if errors.Is(err, engine.ErrAnswered) {

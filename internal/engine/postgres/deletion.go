@@ -41,22 +41,22 @@ const (
 // DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
-	var ended []engine.Ended
-	err := s.change(ctx, "delete a job", func(ctx context.Context, c writer) error {
+	err := s.change(ctx, "delete a job", d.Entry, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			out.Rest, ended, err = s.deleteJob(ctx, tx, t, d)
+			if out.Rest, out.Ended, err = s.deleteJob(ctx, tx, t, d); err != nil {
+				return err
+			}
+			out.Job, err = findJob(ctx, tx, t, engine.Ref{ID: d.Job})
 			return err
 		})
 	})
 	if err != nil {
 		return engine.Deleted{}, err
 	}
-	engine.TellEnds(ctx, ended)
-	if len(ended) >= cmp.Or(d.Most, engine.CancelsAtOnce) {
+	if len(out.Ended) >= cmp.Or(d.Most, engine.CancelsAtOnce) {
 		s.awaitLeases(ctx)
 	}
-	out.Job, err = s.Job(ctx, t, engine.Ref{ID: d.Job})
-	return out, err
+	return out, nil
 }
 
 func (s *Store) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.Deletion) (rest job.OperationID, ended []engine.Ended, err error) {
@@ -90,17 +90,15 @@ func (s *Store) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
-	var ended []engine.Ended
-	err := s.write(ctx, "cancel what waits of a deleted job", func(ctx context.Context, c *pgxpool.Conn) error {
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
+	err = s.write(ctx, "cancel what waits of a deleted job", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			ended, err = collectEnded(c.Query(ctx, cancelSQL, string(t), [16]byte(of), jobDeleted, max(limit, 0)))
 			return err
 		})
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	engine.TellEnds(ctx, ended)
-	return len(ended), nil
+	return ended, nil
 }

@@ -69,7 +69,7 @@ func TestDeleteOfVeryManyThatWait(t *testing.T) {
 	done, longest := engine.CancelsAtOnce, time.Duration(0)
 	for more := true; more; {
 		piece := time.Now()
-		k := must[int](t)(s.CancelWaiting(t.Context(), tenant.Default, id, engine.CancelsAtOnce))
+		k := len(must[[]engine.Ended](t)(s.CancelWaiting(t.Context(), tenant.Default, id, engine.CancelsAtOnce)))
 		longest = max(longest, time.Since(piece))
 		done, more = done+k, k == engine.CancelsAtOnce
 	}

@@ -234,30 +234,33 @@ func firing() (columns, named string) {
 }
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
 	if len(fs) == 0 {
-		return nil, nil
+		return engine.Fired{}, nil
 	}
 	fs = slices.Clone(fs)
 	slices.SortStableFunc(fs, func(a, b engine.Firing) int {
 		return cmp.Or(cmp.Compare(job.PartitionOf(a.Job), job.PartitionOf(b.Job)), bytes.Compare(a.Job[:], b.Job[:]))
 	})
-	var ended []engine.Ended
-	defer func() { engine.TellEnds(ctx, ended) }()
+	var out engine.Fired
 	for begun := time.Now(); len(fs) > 0; {
 		x := volley{firings: fs, args: moveArgs(fs, f)}
-		out, err := s.fire(ctx, &x)
-		if err != nil {
-			return nil, err
+		ready, err := s.fire(ctx, &x)
+		if err != nil && len(out.Ended) == 0 {
+			return engine.Fired{}, err
 		}
-		if ended = append(ended, x.ended...); len(x.more) == 0 {
+		if err != nil {
+			return out, nil // what was replaced is committed; the next call meets the error
+		}
+		if out.Ended = append(out.Ended, x.ended...); len(x.more) == 0 {
+			out.Ready = ready
 			return out, nil
 		}
 		if time.Since(begun) > replaceTime {
 			fs = slices.DeleteFunc(fs, func(f engine.Firing) bool { return slices.Contains(x.more, f.Job) })
 		}
 	}
-	return nil, nil
+	return out, nil
 }
 
 // fire stores a volley, or, where it has too much to replace, replaces some of that.

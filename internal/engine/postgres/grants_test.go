@@ -158,7 +158,7 @@ func TestTheWallHoldsAgainstEscalation(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	for i, role := range []tenant.Role{tenant.Admin, tenant.System} {
 		k := engine.Key{ID: string(role), Tenant: "a", Role: role, Hash: [32]byte{byte(i + 1)}, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
-		if _, err := s.AddKey(t.Context(), "a", k, 9, engine.Idempotency{}); err != nil {
+		if _, err := s.AddKey(t.Context(), "a", k, 9, engine.Idempotency{}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

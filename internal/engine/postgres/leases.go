@@ -198,29 +198,27 @@ const releaseSQL = `
 	), ` + backSQL
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	if len(ls) == 0 {
-		return nil, nil
+		return engine.Requeued{}, nil
 	}
 	ids, tokens := pairs(ls)
 	by := any([16]byte(w))
 	if w == (job.WorkerID{}) {
 		by = nil
 	}
-	var out []job.Ready
-	var ended []engine.Ended
+	var out engine.Requeued
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
 		if err := unpack(ctx, s, c, executionsOf(ls)...); err != nil {
 			return err
 		}
 		return withDays(ctx, c, func() (err error) {
-			out, ended, err = collectBack(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
+			out.Ready, out.Ended, err = collectBack(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
 			return err
 		})
 	})
 	if err != nil {
-		return nil, err
+		return engine.Requeued{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }

@@ -39,7 +39,7 @@ func TestAUniqueKeyTakenMeanwhile(t *testing.T) {
 			store(t, s, c)
 			e := c.Executions[0]
 			e.ID, e.Trigger, e.UniqueKey = newID(), job.ByHand, key
-			out := must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{Key: key, Until: now.Add(time.Hour)}))
+			out := must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{Key: key, Until: now.Add(time.Hour)}, nil))
 			return job.ExecutionID{}, len(out.Unique) == 1
 		},
 		"fire": func(t *testing.T, key string) (job.ExecutionID, bool) {
@@ -47,7 +47,7 @@ func TestAUniqueKeyTakenMeanwhile(t *testing.T) {
 			e := c.Executions[0]
 			c.Jobs[0].Schedule.Type, c.Jobs[0].NextRunAt, c.Executions = job.OneTime, now, nil
 			store(t, s, c)
-			rs := must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: e.Job, Revision: 1, Was: now, Executions: []job.Execution{e}}}, engine.Fence{}))
+			rs := must[engine.Fired](t)(s.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: e.Job, Revision: 1, Was: now, Executions: []job.Execution{e}}}, engine.Fence{})).Ready
 			return e.ID, len(rs) == 0
 		},
 		"rerun": func(t *testing.T, key string) (job.ExecutionID, bool) {
@@ -107,7 +107,7 @@ func TestFiresThatShareAKey(t *testing.T) {
 	es := c.Executions
 	c.Executions = nil
 	store(t, s, c)
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fs, engine.Fence{})); len(rs) != 2 {
+	if rs := must[engine.Fired](t)(s.Fire(t.Context(), fs, engine.Fence{})).Ready; len(rs) != 2 {
 		t.Errorf("%d were stored, want 2", len(rs))
 	}
 	skipped := 0
@@ -197,7 +197,7 @@ func TestTidyDropsFullBucketsAndOldOperations(t *testing.T) {
 	now := must[time.Time](t)(s.Now(t.Context()))
 	for _, at := range []time.Time{now, now.Add(-31 * 24 * time.Hour)} {
 		o := job.Operation{ID: newID(), Tenant: tenant.Default, Kind: job.OpDiscard, State: job.OpSucceeded, CreatedAt: at, UpdatedAt: at, FinishedAt: at, Version: 1}
-		must[engine.Created](t)(s.AddOperation(t.Context(), o, engine.Idempotency{}))
+		must[engine.Created](t)(s.AddOperation(t.Context(), o, engine.Idempotency{}, nil))
 	}
 	must[bool](t)(s.Tidy(t.Context()))
 	if got := one[string](t, c, "SELECT string_agg(bucket, ',' ORDER BY bucket) FROM buckets"); got != "0,2" {

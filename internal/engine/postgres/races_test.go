@@ -169,7 +169,7 @@ func TestNoTriggerOfAJobThatIsBeingDeleted(t *testing.T) {
 	go func() {
 		e := c.Executions[0]
 		e.ID, e.Trigger = newID(), job.ByHand
-		_, err := s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{})
+		_, err := s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil)
 		got <- err
 	}()
 	untilOneWaits(t, direct(t, s))

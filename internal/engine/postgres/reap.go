@@ -75,11 +75,10 @@ const reaped = 20_000
 // as lost attempts: of up to limit leases, each of many executions, latest first.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				out, ended = engine.Reaped{}, nil
+				out = engine.Reaped{}
 				leases, endings, err := dead(ctx, tx, limit, &out)
 				if err != nil || out.Leases == 0 {
 					return err
@@ -90,16 +89,16 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 				if err := s.unpackLeases(ctx, tx, leases); err != nil {
 					return err
 				}
-				out.Ready, ended, err = collectBack(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
+				out.Ready, out.Ended, err = collectBack(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
 				if err != nil {
 					return err
 				}
-				for i := range ended {
-					if ended[i].Status == job.Cancelled {
+				for i := range out.Ended {
+					if out.Ended[i].Status == job.Cancelled {
 						out.Cancelled++
 						continue
 					}
-					ended[i].Error = why
+					out.Ended[i].Error = why
 					out.Poisoned++
 				}
 				return nil
@@ -109,7 +108,6 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 	if err != nil {
 		return engine.Reaped{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

@@ -44,7 +44,7 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		return engine.Rerunning{}, nil
 	}
 	var out engine.Rerunning
-	err := s.change(ctx, "run executions again", func(ctx context.Context, c writer) (err error) {
+	err := s.change(ctx, "run executions again", nil, func(ctx context.Context, c writer) (err error) {
 		for range races {
 			out = engine.Rerunning{}
 			err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
@@ -57,7 +57,6 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		}
 		switch {
 		case errors.Is(err, errNothing):
-			engine.Unchanged(ctx)
 			return nil
 		case isCode(err, uniqueViolation): // an id that something else has
 			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
@@ -81,13 +80,15 @@ func rerunOnce(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (out
 		if out.Reused = prior.hash != r.Idempotency.Hash; !out.Reused {
 			out.Replay = prior.answer
 		}
-		engine.Unchanged(ctx)
 		return out, nil
 	}
 	if out.Added, err = rerun(ctx, tx, t, r); err == nil && len(out.Added) == 0 {
 		err = errNothing
 	}
-	return out, err
+	if err != nil || r.Entry == nil {
+		return out, err
+	}
+	return out, record(ctx, tx, r.Entry)
 }
 
 // rerun adds the executions that may be, and names them; those that have been here before stay as they are.

@@ -33,8 +33,8 @@ const (
 )
 
 // keepRevision keeps a job as it is, before it is changed.
-func keepRevision(ctx context.Context, b *pgx.Batch, t tenant.ID, u *engine.Update, revision int) {
-	by := engine.AuthorOf(ctx)
+func keepRevision(b *pgx.Batch, t tenant.ID, u *engine.Update, revision int) {
+	by := engine.AuthorOf(u.Entry)
 	b.Queue(keepRevisionSQL, string(t), [16]byte(u.Job.ID), u.AsOf, u.Job.Payload, by.By, string(by.Role), by.Action)
 	if revision > engine.RevisionsKept {
 		b.Queue(oldRevisionsSQL, string(t), [16]byte(u.Job.ID), revision-engine.RevisionsKept)

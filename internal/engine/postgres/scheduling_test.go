@@ -56,7 +56,7 @@ func TestWhyFiresAreSkipped(t *testing.T) {
 	js := recurring(t, s, 4, job.OverlapSkip, now)
 	busy, held, free, allows := js[0], js[1], js[2], js[3]
 	busy.UniqueKey, held.UniqueKey, allows.UniqueKey, allows.Overlap = "busy", "taken", "free", job.OverlapAllow
-	must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{firingOf(busy, now, now)}, engine.Fence{}))
+	must[engine.Fired](t)(s.Fire(t.Context(), []engine.Firing{firingOf(busy, now, now)}, engine.Fence{}))
 	holder := creation(t, s, 1)
 	holder.Executions[0].UniqueKey = "taken"
 	store(t, s, holder)
@@ -64,7 +64,7 @@ func TestWhyFiresAreSkipped(t *testing.T) {
 	second := now.Add(time.Second)
 	fs := []engine.Firing{firingOf(busy, now, now.Add(time.Minute)), firingOf(held, now, now, second), firingOf(free, now, now, second), firingOf(allows, now, now, second)}
 	fs[2].Skips = []job.Execution{free.Skip(newID(), job.Stretch{From: second, To: second, Count: 1}, job.SkipMissed, now)}
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fs, engine.Fence{})); len(rs) != 2 {
+	if rs := must[engine.Fired](t)(s.Fire(t.Context(), fs, engine.Fence{})).Ready; len(rs) != 2 {
 		t.Errorf("%d fired, want 2", len(rs))
 	}
 	for i, want := range [][]string{{"overlap"}, {"unique", "unique"}, {"PENDING", "overlap"}, {"PENDING", "unique"}} {
@@ -87,12 +87,12 @@ func TestAnInstantThatFiredIsNotSkipped(t *testing.T) {
 	s := fresh(t)
 	now := must[time.Time](t)(s.Now(t.Context()))
 	j := recurring(t, s, 1, job.OverlapSkip, now)[0]
-	must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now)}, engine.Fence{}))
+	must[engine.Fired](t)(s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now)}, engine.Fence{}))
 	if _, err := s.UpdateJob(t.Context(), tenant.Default, engine.Update{Job: j, Replan: true, AsOf: now}); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("an update plans it again: %v", err)
 	}
 	exec(t, direct(t, s), "UPDATE schedules SET next_run_at = $1 WHERE job = $2", now, [16]byte(j.ID))
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now, now.Add(time.Second))}, engine.Fence{})); len(rs) != 0 {
+	if rs := must[engine.Fired](t)(s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now, now.Add(time.Second))}, engine.Fence{})).Ready; len(rs) != 0 {
 		t.Errorf("fired again: %+v", rs)
 	}
 	p := must[engine.ExecutionPage](t)(s.FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: tenant.Default, Job: j.ID}, engine.Page{Limit: 5}))
@@ -109,7 +109,7 @@ func TestWhatAnUpdateTakesBack(t *testing.T) {
 	soon := now.Add(time.Minute)
 	j := recurring(t, s, 1, job.OverlapAllow, soon)[0]
 	f := firingOf(j, now, soon, soon.Add(time.Second), soon.Add(2*time.Second))
-	must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}))
+	must[engine.Fired](t)(s.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}))
 	c := direct(t, s)
 	exec(t, c, "UPDATE live SET lease = -5 WHERE id = $1", [16]byte(f.Executions[0].ID)) // as a snooze leaves it
 	j.State = job.Completed
@@ -192,7 +192,7 @@ func TestNoFireOfAJobThatIsBeingUpdated(t *testing.T) {
 		if err != nil {
 			t.Errorf("fire: %v", err)
 		}
-		got <- rs
+		got <- rs.Ready
 	}()
 	untilOneWaits(t, direct(t, s))
 	exec(t, mine, "COMMIT")
@@ -222,7 +222,7 @@ func TestATakeoverWaitsForFires(t *testing.T) {
 		if err != nil {
 			t.Errorf("fire: %v", err)
 		}
-		got <- rs
+		got <- rs.Ready
 	}()
 	other := direct(t, s)
 	untilOneWaits(t, other)

@@ -36,7 +36,7 @@ func (d settings) List(ctx context.Context, doing string, f func(sqlstore.Tx) er
 }
 
 func (d settings) Write(ctx context.Context, doing string, f func(sqlstore.Tx) error) error {
-	return d.s.change(ctx, doing, func(ctx context.Context, c writer) error {
+	return d.s.change(ctx, doing, nil, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return f(transaction{ctx, tx, d.s}) })
 	})
 }

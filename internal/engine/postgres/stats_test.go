@@ -14,7 +14,7 @@ import (
 func manual(t testing.TB, s *Store, e job.Execution) job.ExecutionID {
 	t.Helper()
 	e.ID, e.Trigger = newID(), job.ByHand
-	must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}))
+	must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil))
 	return e.ID
 }
 
@@ -52,7 +52,7 @@ func TestWhatIsTallied(t *testing.T) {
 	}
 	c.Executions = c.Executions[:2]
 	store(t, s, c)
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fires, engine.Fence{})); len(rs) != 2 {
+	if rs := must[engine.Fired](t)(s.Fire(t.Context(), fires, engine.Fence{})).Ready; len(rs) != 2 {
 		t.Fatalf("%d fired", len(rs))
 	}
 	all := append(ids(c), fires[0].Executions[0].ID, fires[1].Executions[0].ID)

@@ -100,7 +100,7 @@ func release(t testing.TB, s *Store, as []job.Attempt) {
 	for _, a := range as {
 		ls = append(ls, a.Lease)
 	}
-	if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, ls)); len(rs) != len(as) {
+	if rs := must[engine.Requeued](t)(s.Release(t.Context(), job.WorkerID{}, ls)).Ready; len(rs) != len(as) {
 		t.Fatalf("released %d of %d", len(rs), len(as))
 	}
 }
@@ -152,11 +152,11 @@ func TestTriggerAgain(t *testing.T) {
 	e := c.Executions[0]
 	e.ID, e.Trigger = newID(), job.ByHand
 	for range 2 {
-		must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}))
+		must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil))
 	}
 	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: []job.ExecutionID{e.ID}}}, engine.Fence{}))
 	must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0])}))
-	must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}))
+	must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil))
 	if got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, e.ID)); got.Status != job.Succeeded {
 		t.Errorf("what had ended is %v", got.Status)
 	}
@@ -237,7 +237,7 @@ func TestTokensThatAreNone(t *testing.T) {
 				t.Errorf("token %d was accepted", token)
 			}
 		}
-		if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})); len(rs) != 0 {
+		if rs := must[engine.Requeued](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})).Ready; len(rs) != 0 {
 			t.Errorf("token %d was released", token)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -48,10 +49,10 @@ func triggering(may string) string {
 }
 
 // Trigger adds one execution to an existing job.
-func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+func (s *Store) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	row := liveTable.arrays()
-	row.execution(t, &e, true)
-	sql, args := triggerSQL, append(row.args(), string(t), [16]byte(e.Job), [16]byte(e.ID), orNone(e.UniqueKey))
+	row.execution(t, &x, true)
+	sql, args := triggerSQL, append(row.args(), string(t), [16]byte(x.Job), [16]byte(x.ID), orNone(x.UniqueKey))
 	if i.Key != "" {
 		sql = triggerKeyedSQL
 		args = append(args, i.Key, i.Hash[:], notNil(i.Answer), i.Until)
@@ -61,8 +62,8 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		for range races {
 			out = engine.Created{}
 			var found, stored bool
-			in := engine.Incumbent{Key: e.UniqueKey}
-			err := tryTrigger(ctx, c, e.ID, sql, args, &found, &stored, (*id)(&in.Job), (*id)(&in.Execution))
+			in := engine.Incumbent{Key: x.UniqueKey}
+			err := tryTrigger(ctx, c, x.ID, e, sql, args, &found, &stored, (*id)(&in.Job), (*id)(&in.Execution))
 			switch {
 			case isHeld(err):
 				continue // another came in between, and is seen the next time
@@ -86,15 +87,13 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 	return out, err
 }
 
-// tryTrigger runs the statement, in one round trip with the entry that the context brings, if the execution was stored.
-func tryTrigger(ctx context.Context, c *pgxpool.Conn, of job.ExecutionID, sql string, args []any, into ...any) error {
-	p := engine.PendingEntry(ctx)
-	if p == nil {
+// tryTrigger runs the statement, in one round trip with the audit entry, which is written if the execution was stored.
+func tryTrigger(ctx context.Context, c *pgxpool.Conn, of job.ExecutionID, e *audit.Entry, sql string, args []any, into ...any) error {
+	if e == nil {
 		return c.QueryRow(ctx, sql, args...).Scan(into...)
 	}
-	e, _ := p.Entry()
 	row := auditTable.arrays()
-	row.entry(&e)
+	row.entry(e)
 	q := &pgx.Batch{}
 	q.Queue(sql, args...)
 	q.Queue(fmt.Sprintf("%s WHERE EXISTS (SELECT 1 FROM live WHERE id = $%d)", auditTable.insert, len(auditTable.fields)+1), append(row.args(), [16]byte(of))...)

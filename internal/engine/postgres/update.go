@@ -69,7 +69,7 @@ var (
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
 	var rest bool // of what waits, which is not held yet
-	err := s.change(ctx, "update a job", func(ctx context.Context, c writer) error {
+	err := s.change(ctx, "update a job", u.Entry, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			if err := unpack(ctx, s, tx, u.Job.ID); err != nil {
 				return err
@@ -129,7 +129,7 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 		b.Queue(relimitSQL, append(of[:2:2], j.MaxConcurrent, j.Rate.Count, j.Rate.Per.Microseconds(), j.Rate.Burst,
 			was.Max, was.Rate.Count, was.Rate.Per.Microseconds(), was.Rate.Burst, engine.MostRelimited)...)
 	}
-	keepRevision(ctx, b, t, &u, p.revision)
+	keepRevision(b, t, &u, p.revision)
 	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
 		engine.EncodeSpec(j), engine.EncodeTarget(&j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)

@@ -183,7 +183,7 @@ func TestTidyShrinksTheDirectory(t *testing.T) {
 	if a, b, h := size(gone[0]), size(most[0]), size(held[0]); a != 0 || b != 1 || h != 3 {
 		t.Errorf("left %d, %d and %d, want 0, 1 and 3", a, b, h)
 	}
-	if rs := must[[]job.Ready](t)(s.Leave(t.Context(), one[[16]byte](t, c, "SELECT worker FROM leases WHERE lease = $1", int64(most[0].Token)))); len(rs) != 1 {
+	if rs := must[engine.Requeued](t)(s.Leave(t.Context(), one[[16]byte](t, c, "SELECT worker FROM leases WHERE lease = $1", int64(most[0].Token)))).Ready; len(rs) != 1 {
 		t.Errorf("%d came back from the shrunk row, want 1", len(rs))
 	}
 }
@@ -277,7 +277,7 @@ func TestTidyEndsWhatADeletionLeftBehind(t *testing.T) {
 		t.Errorf("statistics: %+v", got)
 	}
 	dropDays(t, d)
-	if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{runs[0].Lease})); len(rs) != 0 {
+	if rs := must[engine.Requeued](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{runs[0].Lease})).Ready; len(rs) != 0 {
 		t.Errorf("%d came back", len(rs))
 	}
 }

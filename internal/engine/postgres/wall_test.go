@@ -37,7 +37,7 @@ func walled(t *testing.T, where string) *Store {
 func fill(t *testing.T, s *Store, id tenant.ID) job.Job {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if err := s.CreateTenant(t.Context(), tenant.Tenant{ID: id, Name: string(id), Tier: tenant.Free, CreatedAt: now}); err != nil {
+	if err := s.CreateTenant(t.Context(), tenant.Tenant{ID: id, Name: string(id), Tier: tenant.Free, CreatedAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
 	j := job.Job{
@@ -54,15 +54,15 @@ func fill(t *testing.T, s *Store, id tenant.ID) job.Job {
 		t.Fatal(out, err)
 	}
 	for _, err := range []error{
-		s.PutCalendar(t.Context(), engine.Calendar{Tenant: id, Name: "c", Spec: []byte("{}"), UpdatedAt: now}),
-		s.SetLimit(t.Context(), job.Limit{Tenant: id, Max: 5}),
-		second(s.AddSigningSecret(t.Context(), engine.SigningSecret{Tenant: id, ID: "s", Sealed: []byte("x"), CreatedAt: now}, now, engine.Idempotency{})),
+		s.PutCalendar(t.Context(), engine.Calendar{Tenant: id, Name: "c", Spec: []byte("{}"), UpdatedAt: now}, nil),
+		s.SetLimit(t.Context(), job.Limit{Tenant: id, Max: 5}, nil),
+		second(s.AddSigningSecret(t.Context(), engine.SigningSecret{Tenant: id, ID: "s", Sealed: []byte("x"), CreatedAt: now}, now, engine.Idempotency{}, nil)),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.PutSecret(t.Context(), engine.Secret{Tenant: id, Name: "s", Key: "k", Sealed: []byte("x"), CreatedAt: now, UpdatedAt: now}, 9); err != nil {
+	if _, err := s.PutSecret(t.Context(), engine.Secret{Tenant: id, Name: "s", Key: "k", Sealed: []byte("x"), CreatedAt: now, UpdatedAt: now}, 9, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.CountJobs(t.Context(), id); err != nil {
@@ -265,16 +265,16 @@ func TestPastSecretsWithinTheWall(t *testing.T) {
 	fill(t, s, "other")
 	ctx := engine.Confine(t.Context(), "mine")
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if _, err := s.PutSecret(ctx, engine.Secret{Tenant: "mine", Name: "s", Key: "k", Sealed: []byte("y"), CreatedAt: now, UpdatedAt: now}, 9); err != nil {
+	if _, err := s.PutSecret(ctx, engine.Secret{Tenant: "mine", Name: "s", Key: "k", Sealed: []byte("y"), CreatedAt: now, UpdatedAt: now}, 9, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteSecret(ctx, "mine", "s"); err != nil {
+	if err := s.DeleteSecret(ctx, "mine", "s", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.PastSecrets(ctx, "mine", 9); err != nil || len(got) != 2 || string(got[0].Sealed) != "y" || string(got[1].Sealed) != "x" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := s.PutSecret(t.Context(), engine.Secret{Tenant: "other", Name: "s", Key: "k", Sealed: []byte("z"), CreatedAt: now, UpdatedAt: now}, 9); err != nil {
+	if _, err := s.PutSecret(t.Context(), engine.Secret{Tenant: "other", Name: "s", Key: "k", Sealed: []byte("z"), CreatedAt: now, UpdatedAt: now}, 9, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.PastSecrets(ctx, "other", 9); err != nil || len(got) != 0 {
@@ -291,12 +291,12 @@ func TestBadgesWithinTheWall(t *testing.T) {
 	ours, theirs := fill(t, s, "mine"), fill(t, s, "other")
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	foreign := engine.Badge{ID: "b", Tenant: "other", Job: theirs.ID, Hash: [32]byte{1}, CreatedAt: now}
-	if _, err := s.AddBadge(t.Context(), foreign, 9, engine.Idempotency{}); err != nil {
+	if _, err := s.AddBadge(t.Context(), foreign, 9, engine.Idempotency{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx := engine.Confine(t.Context(), "mine")
 	own := engine.Badge{ID: "b", Tenant: "mine", Job: ours.ID, Hash: [32]byte{2}, CreatedAt: now}
-	if _, err := s.AddBadge(ctx, own, 9, engine.Idempotency{}); err != nil {
+	if _, err := s.AddBadge(ctx, own, 9, engine.Idempotency{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.FindBadges(ctx, "mine", engine.Page{Limit: 5}); err != nil || len(got.Rows) != 1 || got.Rows[0] != own {
@@ -305,10 +305,10 @@ func TestBadgesWithinTheWall(t *testing.T) {
 	if got, err := s.Badge(ctx, foreign.Hash); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %+v, %v", got, err)
 	}
-	if got, err := s.DeleteBadge(ctx, "other", foreign.ID); !errors.Is(err, engine.ErrNotFound) {
+	if got, err := s.DeleteBadge(ctx, "other", foreign.ID, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %+v, %v", got, err)
 	}
-	if got, err := s.DeleteBadge(ctx, "mine", own.ID); err != nil || got != own {
+	if got, err := s.DeleteBadge(ctx, "mine", own.ID, nil); err != nil || got != own {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := s.Badge(t.Context(), foreign.Hash); err != nil || got != foreign {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -232,8 +233,8 @@ func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 }
 
 // Drain asks a session that may serve the tenant to take nothing more.
-func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
-	return s.change(ctx, "drain a worker", func(ctx context.Context, c writer) error {
+func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
+	return s.change(ctx, "drain a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, drainSQL, string(t), [16]byte(w))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound
@@ -243,8 +244,8 @@ func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
 }
 
 // Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
-func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error {
-	return s.change(ctx, "cordon a worker", func(ctx context.Context, c writer) error {
+func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
+	return s.change(ctx, "cordon a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, cordonSQL, string(t), [16]byte(w), on)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

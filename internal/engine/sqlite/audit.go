@@ -13,23 +13,14 @@ const (
 		WHERE sealed_at < ? AND EXISTS (SELECT 1 FROM audit_seals n WHERE n.tenant = s.tenant AND n.number = s.number + 1) ORDER BY sealed_at LIMIT ?`
 )
 
-// record writes an entry.
+// record writes an entry, if there is one.
 func record(c *conn, e *audit.Entry) error {
+	if e == nil {
+		return nil
+	}
 	_, err := c.prepare(insertEntrySQL).at(e.At).int(int64(e.Count)).text(string(e.Tenant)).text(e.By).text(string(e.Role)).text(e.Key).text(e.From).
 		text(e.Request).text(e.Action).text(e.Object).bytes(e.Detail).exec()
 	return err
-}
-
-// recordPending writes the entry that the context brings, unless nothing was changed.
-func recordPending(c *conn, p *engine.Pending) error {
-	if p == nil {
-		return nil
-	}
-	e, ok := p.Entry()
-	if !ok {
-		return nil
-	}
-	return record(c, &e)
 }
 
 // tidyAudit drops seals that are old enough, with their entries; the last one of a tenant stays: the next one follows it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -39,27 +40,27 @@ func askedToStop(reason string) []byte {
 }
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	var out job.Status
-	var told []engine.Ended
-	err := s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
+	err = s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
 		h := telling(c, now)
 		ended, err := h.endAlone(t, id, job.Cancelled, askedToStop(reason))
 		if err != nil {
 			return err
 		}
 		if ended {
-			out = job.Cancelled
-		} else if out, err = ask(h, t, id, reason); err != nil {
+			out.Status = job.Cancelled
+		} else if out.Status, err = ask(h, t, id, reason); err != nil {
 			return err
 		}
-		told = h.told
-		return h.tally()
+		out.Ended = h.told
+		if err := h.tally(); err != nil {
+			return err
+		}
+		return record(c, e)
 	})
 	if err != nil {
-		return 0, err
+		return engine.Cancelled{}, err
 	}
-	engine.TellEnds(ctx, told)
 	return out, nil
 }
 
@@ -124,9 +125,8 @@ func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool,
 }
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	var forced []engine.Ended
-	err := s.write(ctx, "force cancels", func(c *conn, now int64) error {
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
+	err = s.write(ctx, "force cancels", func(c *conn, now int64) error {
 		held, over, err := overdue(c, now-grace.Microseconds(), limit)
 		if err != nil {
 			return err
@@ -157,10 +157,9 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 		return h.tally()
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	engine.TellEnds(ctx, forced)
-	return len(forced), nil
+	return forced, nil
 }
 
 // cancelOrder is an order to stop, and why.

@@ -14,8 +14,8 @@ import (
 func (b bench) ask(ids ...job.ExecutionID) {
 	b.Helper()
 	for _, id := range ids {
-		if got, err := b.Cancel(b.Context(), tenant.Default, id, "enough"); err != nil || got != job.Cancelling {
-			b.Fatalf("cancel: %v, %v", got, err)
+		if got, err := b.Cancel(b.Context(), tenant.Default, id, "enough", nil); err != nil || got.Status != job.Cancelling {
+			b.Fatalf("cancel: %v, %v", got.Status, err)
 		}
 		b.clock.Advance(time.Second)
 	}
@@ -70,8 +70,8 @@ func TestForce(t *testing.T) {
 	b.ask(xs...)
 	force := func(grace time.Duration, limit, want int) {
 		t.Helper()
-		if n, err := b.Force(t.Context(), grace, limit); err != nil || n != want {
-			t.Errorf("ended %d, %v; want %d", n, err, want)
+		if n, err := b.Force(t.Context(), grace, limit); err != nil || len(n) != want {
+			t.Errorf("ended %d, %v; want %d", len(n), err, want)
 		}
 	}
 	if _, err := b.Finish(t.Context(), []job.Finish{success(as[0])}); err != nil {
@@ -112,8 +112,8 @@ func TestOrders(t *testing.T) {
 	if vs, err := b.Finish(t.Context(), []job.Finish{success(as[0])}); err != nil || !vs[0].Accepted {
 		t.Fatalf("%+v, %v", vs, err)
 	}
-	if n, err := b.Force(t.Context(), 2*time.Second, 10); err != nil || n != 1 {
-		t.Fatalf("ended %d, %v", n, err)
+	if n, err := b.Force(t.Context(), 2*time.Second, 10); err != nil || len(n) != 1 {
+		t.Fatalf("ended %d, %v", len(n), err)
 	}
 	orders(order(1, job.OrderLost), order(2, job.OrderCancel))
 	b.clock.Advance(time.Hour - time.Microsecond)
@@ -121,8 +121,8 @@ func TestOrders(t *testing.T) {
 	b.clock.Advance(time.Microsecond)
 	orders(order(2, job.OrderCancel)) // which lasts as long as the lease
 
-	if n, err := b.Force(t.Context(), 0, 10); err != nil || n != 1 {
-		t.Fatalf("ended %d, %v", n, err)
+	if n, err := b.Force(t.Context(), 0, 10); err != nil || len(n) != 1 {
+		t.Fatalf("ended %d, %v", len(n), err)
 	}
 	for n, after := range []time.Duration{time.Hour - time.Microsecond, time.Microsecond} {
 		b.clock.Advance(after)
@@ -180,15 +180,15 @@ func TestStatsOfCancelled(t *testing.T) {
 	trigger := func() job.ExecutionID {
 		e := c.Jobs[0].Fire(newID(), b.clock.Now(), b.clock.Now())
 		e.Trigger = job.ByHand
-		if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}); err != nil {
+		if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return e.ID
 	}
 	waits := trigger()
 	for range 2 {
-		if got, err := b.Cancel(t.Context(), tenant.Default, waits, ""); err != nil || got != job.Cancelled {
-			t.Errorf("got %v, %v", got, err)
+		if got, err := b.Cancel(t.Context(), tenant.Default, waits, "", nil); err != nil || got.Status != job.Cancelled {
+			t.Errorf("got %v, %v", got.Status, err)
 		}
 	}
 	runs := trigger()

@@ -60,13 +60,12 @@ func (c *conn) prepare(sql string) *stmt {
 	return q
 }
 
-// write runs f in a transaction of the connection that writes, with the entry that the context brings.
+// write runs f in a transaction of the connection that writes.
 func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int64) error) error {
 	if !s.ready.Load() {
 		return s.unready(doing)
 	}
-	p := engine.PendingEntry(ctx)
-	err := s.alter(ctx, writePatience, doing, func(c *conn) error {
+	return s.alter(ctx, writePatience, doing, func(c *conn) error {
 		now, by := s.clock.read()
 		if by != 0 {
 			if err := shift(c, now, by); err != nil {
@@ -75,15 +74,8 @@ func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int
 			now += by
 			c.committed = func() { s.follow(c, now, by) }
 		}
-		if err := f(c, now); err != nil {
-			return err
-		}
-		return recordPending(c, p)
+		return f(c, now)
 	})
-	if p != nil && err == nil {
-		p.Written()
-	}
-	return err
 }
 
 // alter is write, whether or not the schema is there. It does not commit into a file that is gone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -174,7 +175,7 @@ func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 }
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte) (int, engine.Created, error) {
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	discarded := 0
 	var out engine.Created
 	err := s.write(ctx, "discard dead letters", func(c *conn, now int64) error {
@@ -191,7 +192,7 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID,
 				return err
 			}
 		}
-		return sqlstore.Answer(ctx, transaction{c, now}, t, i, discarded, answer, &out)
+		return sqlstore.Answer(transaction{c, now}, t, i, discarded, answer, e, &out)
 	})
 	if errors.Is(err, engine.ErrAnswered) {
 		return 0, out, nil

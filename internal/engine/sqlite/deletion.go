@@ -21,7 +21,6 @@ const (
 // DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
-	var ended []engine.Ended
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		out = engine.Deleted{}
 		if _, err := c.prepare(deleteJobSQL).at(d.AsOf).text(string(t)).id(d.Job).exec(); err != nil {
@@ -37,23 +36,23 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 			return err
 		}
 		most := cmp.Or(d.Most, engine.CancelsAtOnce)
-		n, told, err := cancelWaiting(c, now, t, d.Job, most)
-		if err != nil {
+		var err error
+		if out.Ended, err = cancelWaiting(c, now, t, d.Job, most); err != nil {
 			return err
 		}
-		ended = told
-		if d.Rest != nil && n == most {
+		if d.Rest != nil && len(out.Ended) == most {
 			if out.Rest, err = addRest(c, t, d); err != nil {
 				return err
 			}
 		}
-		out.Job, err = findJob(c, t, engine.Ref{ID: d.Job})
-		return err
+		if out.Job, err = findJob(c, t, engine.Ref{ID: d.Job}); err != nil {
+			return err
+		}
+		return record(c, d.Entry)
 	})
 	if err != nil {
 		return engine.Deleted{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
@@ -77,30 +76,26 @@ func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
-	var ended []engine.Ended
-	n := 0
-	err := s.write(ctx, "cancel what waits of a deleted job", func(c *conn, now int64) error {
-		n, ended = 0, nil
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
+	err = s.write(ctx, "cancel what waits of a deleted job", func(c *conn, now int64) error {
 		deleted, err := c.prepare(isDeletedSQL).text(string(t)).id(of).first(nothing)
 		if err != nil || !deleted {
 			return err
 		}
-		n, ended, err = cancelWaiting(c, now, t, of, max(limit, 0))
+		ended, err = cancelWaiting(c, now, t, of, max(limit, 0))
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	engine.TellEnds(ctx, ended)
-	return n, nil
+	return ended, nil
 }
 
 // cancelWaiting ends up to most executions of a job that nobody holds.
-func cancelWaiting(c *conn, now int64, t tenant.ID, of job.ID, most int) (n int, ended []engine.Ended, err error) {
+func cancelWaiting(c *conn, now int64, t tenant.ID, of job.ID, most int) ([]engine.Ended, error) {
 	h := telling(c, now)
-	if n, err = h.cancelWaiting(t, of, most); err != nil {
-		return 0, nil, err
+	if err := h.cancelWaiting(t, of, most); err != nil {
+		return nil, err
 	}
-	return n, h.told, h.tally()
+	return h.told, h.tally()
 }

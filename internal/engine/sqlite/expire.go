@@ -18,12 +18,11 @@ const inTime = "(expires_at IS NULL OR expires_at > ? OR started_at IS NOT NULL)
 var expired = engine.EncodeEnd(engine.ExpiredInTime(), nil)
 
 // Expire ends executions that have never started and whose time to start has passed, as EXPIRED.
-func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
+func (s *Store) Expire(ctx context.Context, limit int) (ended []engine.Ended, err error) {
 	if limit <= 0 {
-		return 0, nil
+		return nil, nil
 	}
-	var ended []engine.Ended
-	err := s.write(ctx, "expire executions", func(c *conn, now int64) error {
+	err = s.write(ctx, "expire executions", func(c *conn, now int64) error {
 		type late struct {
 			tenant tenant.ID
 			id     job.ExecutionID
@@ -46,8 +45,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 		return h.tally()
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	engine.TellEnds(ctx, ended)
-	return len(ended), nil
+	return ended, nil
 }

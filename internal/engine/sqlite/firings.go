@@ -71,19 +71,20 @@ func (s *Store) Ahead(ctx context.Context, _ []job.Partition, from time.Time, se
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved. The fence lets
 // everything through: this process has the store alone.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (engine.Fired, error) {
+	var out engine.Fired
 	if len(fs) == 0 {
-		return nil, nil
+		return out, nil
 	}
-	var out []job.Ready
-	var ended []engine.Ended
-	defer func() { engine.TellEnds(ctx, ended) }()
 	for begun := time.Now(); ; {
 		x, err := s.fire(ctx, fs)
-		if err != nil {
-			return nil, err
+		if err != nil && len(out.Ready)+len(out.Ended) == 0 {
+			return engine.Fired{}, err
 		}
-		out, ended = append(out, x.ready...), append(ended, x.told...)
+		if err != nil {
+			return out, nil // what was stored and replaced is committed; the next call meets the error
+		}
+		out.Ready, out.Ended = append(out.Ready, x.ready...), append(out.Ended, x.told...)
 		if fs = x.left; len(fs) == 0 || time.Since(begun) > replaceTime {
 			return out, nil
 		}

@@ -80,7 +80,7 @@ type jobRef struct {
 
 func newHistory(c *conn, now int64) *history { return &history{conn: c, now: now} }
 
-// telling makes a history that notes what it ended, for engine.TellEnds.
+// telling makes a history that notes what it ended.
 func telling(c *conn, now int64) *history { return &history{conn: c, now: now, tells: true} }
 
 // dropping is a statement that removes what moved into history.
@@ -161,22 +161,21 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 }
 
 // cancelWaiting ends up to most executions that nobody holds of a deleted job.
-func (h *history) cancelWaiting(t tenant.ID, of job.ID, most int) (int, error) {
+func (h *history) cancelWaiting(t tenant.ID, of job.ID, most int) error {
 	own, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted) // its own fire
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n := 0
+	left := int64(most)
 	if own {
-		n = 1
+		left = max(left-1, 0)
 	}
-	left := int64(max(most-n, 0))
 	_, err = h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).int(left).exec()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	others, err := h.drop(h.dropping(waiting).id(of).text(string(t)).int(left), job.Cancelled)
-	return n + others, err
+	_, err = h.drop(h.dropping(waiting).id(of).text(string(t)).int(left), job.Cancelled)
+	return err
 }
 
 // endAlone ends an execution that nobody holds, and reports whether that is so.

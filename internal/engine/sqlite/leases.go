@@ -395,26 +395,24 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END, hold = " + heldBack + heldBy + unparked + takenBack
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
+	var out engine.Requeued
 	if len(ls) == 0 {
-		return nil, nil
+		return out, nil
 	}
-	var out []job.Ready
-	var ended []engine.Ended
 	err := s.write(ctx, "release", func(c *conn, now int64) (err error) {
 		h := telling(c, now)
 		for _, l := range ls {
-			if out, err = release(h, out, w, l); err != nil {
+			if out.Ready, err = release(h, out.Ready, w, l); err != nil {
 				return err
 			}
 		}
-		ended = h.told
+		out.Ended = h.told
 		return h.tally()
 	})
 	if err != nil {
-		return nil, err
+		return engine.Requeued{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

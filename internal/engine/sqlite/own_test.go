@@ -43,7 +43,7 @@ func TestOwnFire(t *testing.T) {
 	b.clock.Advance(time.Second)
 	e := j.Fire(newID(), b.clock.Now(), b.clock.Now())
 	e.Trigger = job.ByHand
-	if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}); err != nil {
+	if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	list(job.Pending, job.Succeeded)

@@ -26,7 +26,6 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		var known bool
 		var err error
 		if out.Created, known, err = recall(c, t, &r.Idempotency, now); err != nil || known {
-			engine.Unchanged(ctx)
 			return err
 		}
 		for i := range r.Executions {
@@ -40,10 +39,12 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 			}
 		}
 		if len(out.Added) == 0 {
-			engine.Unchanged(ctx)
 			return nil
 		}
-		return remember(c, t, &r.Idempotency)
+		if err := remember(c, t, &r.Idempotency); err != nil {
+			return err
+		}
+		return record(c, r.Entry)
 	})
 	if err != nil {
 		return engine.Rerunning{}, err

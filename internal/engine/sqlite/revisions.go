@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"context"
-
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -24,8 +22,8 @@ const (
 )
 
 // keepRevision keeps a job as it is, before it is changed.
-func keepRevision(ctx context.Context, c *conn, t tenant.ID, u *engine.Update, revision int) error {
-	by := engine.AuthorOf(ctx)
+func keepRevision(c *conn, t tenant.ID, u *engine.Update, revision int) error {
+	by := engine.AuthorOf(u.Entry)
 	_, err := c.prepare(keepRevisionSQL).at(u.AsOf).bytes(u.Job.Payload).text(by.By).text(string(by.Role)).text(by.Action).text(string(t)).id(u.Job.ID).exec()
 	if err != nil || revision <= engine.RevisionsKept {
 		return err

@@ -64,37 +64,33 @@ func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.
 }
 
 // Leave ends a session at once and returns what it held to the queue, uncharged.
-func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
-	var out []job.Ready
-	var ended []engine.Ended
+func (s *Store) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
+	var out engine.Requeued
 	err := s.write(ctx, "end a session", func(c *conn, now int64) error {
 		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE id = ? AND deposed = 0").int(now).id(w).exec()
 		if err != nil {
 			return err
 		}
-		out, ended, err = handBack(c, now, w, nil, time.Time{})
+		out.Ready, out.Ended, err = handBack(c, now, w, nil, time.Time{})
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return engine.Requeued{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
 // Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than
 // those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
-	var out []job.Ready
-	var ended []engine.Ended
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
+	var out engine.Requeued
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
-		out, ended, err = handBack(c, now, w, keep, before)
+		out.Ready, out.Ended, err = handBack(c, now, w, keep, before)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return engine.Requeued{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
@@ -119,9 +115,8 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		return out, nil
 	}
 	var dead []grant
-	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(c *conn, now int64) error {
-		out, dead, ended = engine.Reaped{}, nil, nil
+		out, dead = engine.Reaped{}, nil
 		deposed, err := c.prepare(expiredSQL).int(now).exec()
 		if err != nil {
 			return err
@@ -148,13 +143,12 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 				return err
 			}
 		}
-		ended = h.told
+		out.Ended = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return engine.Reaped{}, err
 	}
-	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

@@ -111,7 +111,7 @@ func TestStatsOfOneOffs(t *testing.T) {
 	by := func(trigger job.Trigger) job.ExecutionID {
 		e := j.Fire(newID(), b.clock.Now(), b.clock.Now())
 		e.Trigger = trigger
-		if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}); err != nil {
+		if _, err := b.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return e.ID
@@ -119,8 +119,8 @@ func TestStatsOfOneOffs(t *testing.T) {
 	b.run(by(job.ByHand), 4*time.Second, job.Succeeded) // before it fires
 	own := j.Fire(newID(), at, b.clock.Now())
 	rs, err := b.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: at, Executions: []job.Execution{own}}}, engine.Fence{})
-	if err != nil || len(rs) != 1 {
-		t.Fatalf("fired %d, %v", len(rs), err)
+	if err != nil || len(rs.Ready) != 1 {
+		t.Fatalf("fired %d, %v", len(rs.Ready), err)
 	}
 	began = b.clock.Now()
 	b.run(own.ID, time.Second, job.TimedOut)
@@ -145,8 +145,8 @@ func TestStatsOfMoreFires(t *testing.T) {
 		for range 3 { // also of a ONE_TIME job, should one ever be planned again
 			f := engine.Firing{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: j.NextRunAt, Next: j.NextRunAt.Add(time.Minute)}
 			f.Executions = []job.Execution{j.Fire(newID(), f.Was, b.clock.Now())}
-			if rs, err := b.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil || len(rs) != 1 {
-				t.Fatalf("fired %d, %v", len(rs), err)
+			if rs, err := b.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil || len(rs.Ready) != 1 {
+				t.Fatalf("fired %d, %v", len(rs.Ready), err)
 			}
 			j.NextRunAt = f.Next
 			b.run(f.Executions[0].ID, time.Second, job.Succeeded)

@@ -3,48 +3,51 @@ package sqlite
 import (
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // Trigger adds one execution to an existing job. An execution that has been here before is not stored again.
-func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+func (s *Store) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	var out engine.Created
 	err := s.write(ctx, "trigger", func(c *conn, now int64) error {
 		var known bool
 		var err error
 		if out, known, err = recall(c, t, &i, now); err != nil || known {
-			engine.Unchanged(ctx)
 			return err
 		}
-		ok, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4", t, e.Job)
+		ok, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4", t, x.Job)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return engine.ErrNotFound
 		}
-		past, err := exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, e.ID)
+		past, err := exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, x.ID)
 		if err != nil {
 			return err
 		}
-		if e.UniqueKey != "" && !past {
-			in, taken, err := holder(c, t, e.UniqueKey)
+		if x.UniqueKey != "" && !past {
+			in, taken, err := holder(c, t, x.UniqueKey)
 			if err != nil {
 				return err
 			}
-			if taken && in.Execution != e.ID {
+			if taken && in.Execution != x.ID {
 				out.Unique = []engine.Incumbent{in}
-				engine.Unchanged(ctx)
 				return nil
 			}
 		}
-		if err := remember(c, t, &i); err != nil || past {
+		if err := remember(c, t, &i); err != nil {
 			return err
 		}
-		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, &e)
-		return err
+		if !past {
+			if _, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, &x); err != nil {
+				return err
+			}
+		}
+		return record(c, e)
 	})
 	return out, err
 }

@@ -71,7 +71,7 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if m := u.Job.Schedule.MaxRuns; u.Replan && m > 0 && m <= p.runs {
 			return &engine.Spent{Runs: p.runs}
 		}
-		if err := keepRevision(ctx, c, t, &u, p.revision); err != nil {
+		if err := keepRevision(c, t, &u, p.revision); err != nil {
 			return err
 		}
 		if err := updateJob(c, t, &form, &u); err != nil {
@@ -83,8 +83,10 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if err := keepManaged(c, t, u.Job.ID, u.Secrets, u.Unused); err != nil {
 			return err
 		}
-		out, err = findJob(c, t, engine.Ref{ID: u.Job.ID})
-		return err
+		if out, err = findJob(c, t, engine.Ref{ID: u.Job.ID}); err != nil {
+			return err
+		}
+		return record(c, u.Entry)
 	})
 	if err != nil {
 		return job.Job{}, err

@@ -36,7 +36,7 @@ func (b bench) fire(j job.Job, n int, skips ...job.Execution) (g engine.Firing, 
 	if err != nil {
 		b.Fatal(err)
 	}
-	return g, len(rs)
+	return g, len(rs.Ready)
 }
 
 func (b bench) update(j job.Job) job.Job {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -138,24 +139,30 @@ func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.O
 }
 
 // Drain asks a session that may serve the tenant to take nothing more.
-func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
+func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
 	return s.write(ctx, "drain a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(drainSQL).id(w).text(string(t)).exec()
 		if err == nil && n == 0 {
-			return engine.ErrNotFound
+			err = engine.ErrNotFound
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return record(c, e)
 	})
 }
 
 // Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
-func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error {
+func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
 	return s.write(ctx, "cordon a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(cordonSQL).bool(on).id(w).text(string(t)).exec()
 		if err == nil && n == 0 {
-			return engine.ErrNotFound
+			err = engine.ErrNotFound
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return record(c, e)
 	})
 }
 
