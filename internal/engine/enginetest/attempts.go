@@ -41,7 +41,7 @@ func everyAttempt(t *testing.T, h Harness) {
 			Then:    job.Transition{Move: job.Late, Status: job.TimedOut, Tries: 1},
 		}
 	}
-	stop := func(a job.Attempt) { must(f.Cancel(f.ctx, tenant.Default, a.Execution, "enough")) }
+	stop := func(a job.Attempt) { must(f.Cancel(f.ctx, tenant.Default, a.Execution, "enough", nil)) }
 	for name, c := range map[string]struct {
 		do   func(a job.Attempt)
 		want string

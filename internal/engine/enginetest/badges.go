@@ -29,7 +29,7 @@ func badges(t *testing.T, h Harness) {
 	theirs := of("other", 1, "a") // whose id is another's, too
 	add := func(x engine.Badge, i engine.Idempotency) engine.Created {
 		t.Helper()
-		return must(f.AddBadge(f.ctx, x, 2, i))
+		return must(f.AddBadge(f.ctx, x, 2, i, nil))
 	}
 	add(a, engine.Idempotency{})
 	once := engine.Idempotency{Key: "k", Hash: [32]byte{7}, Answer: []byte("b was made"), Until: now.Add(time.Hour)}
@@ -43,7 +43,7 @@ func badges(t *testing.T, h Harness) {
 	if got := add(c, other); !got.Reused {
 		t.Errorf("another request under the same key: %+v", got)
 	}
-	if _, err := f.AddBadge(f.ctx, c, 2, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}); !errors.Is(err, engine.ErrConflict) {
+	if _, err := f.AddBadge(f.ctx, c, 2, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("one too many: %v", err)
 	}
 
@@ -68,11 +68,11 @@ func badges(t *testing.T, h Harness) {
 		t.Errorf("of nobody: %+v", got)
 	}
 
-	if got := must(f.DeleteBadge(f.ctx, tenant.Default, a.ID)); !cmp.Equal(got, a) {
+	if got := must(f.DeleteBadge(f.ctx, tenant.Default, a.ID, nil)); !cmp.Equal(got, a) {
 		t.Errorf("revoked: %+v", got)
 	}
 	for _, x := range []engine.Badge{a, {Tenant: "nobody", ID: "b"}} {
-		if got, err := f.DeleteBadge(f.ctx, x.Tenant, x.ID); !errors.Is(err, engine.ErrNotFound) {
+		if got, err := f.DeleteBadge(f.ctx, x.Tenant, x.ID, nil); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("revoked twice, or another's: %+v, %v", got, err)
 		}
 	}

@@ -31,7 +31,10 @@ func (f fixture) orders(w job.WorkerID) []job.Order {
 
 func cancel(t *testing.T, h Harness) {
 	f := open(t, h)
-	ask := func(id job.ExecutionID) (job.Status, error) { return f.Cancel(f.ctx, tenant.Default, id, "not needed") }
+	ask := func(id job.ExecutionID) (job.Status, error) {
+		got, err := f.Cancel(f.ctx, tenant.Default, id, "not needed", nil)
+		return got.Status, err
+	}
 	t.Run("what waits ends at once", func(t *testing.T) {
 		_, pending := f.add("pending")
 		_, future := f.add("future", func(_ *job.Job, e *job.Execution) { e.DueAt = e.DueAt.Add(time.Hour) })
@@ -177,13 +180,13 @@ func cancel(t *testing.T, h Harness) {
 		_, e := f.add("stubborn")
 		w, as := f.take(e.ID)
 		must(ask(e.ID))
-		if n := must(f.Force(f.ctx, time.Hour, 100)); n != 0 {
+		if n := len(must(f.Force(f.ctx, time.Hour, 100))); n != 0 {
 			t.Errorf("%d were ended within the grace", n)
 		}
-		if n := must(f.Force(f.ctx, -time.Second, 100)); n != 1 {
+		if n := len(must(f.Force(f.ctx, -time.Second, 100))); n != 1 {
 			t.Errorf("%d were ended", n)
 		}
-		if n := must(f.Force(f.ctx, -time.Second, 100)); n != 0 {
+		if n := len(must(f.Force(f.ctx, -time.Second, 100))); n != 0 {
 			t.Errorf("%d more were ended", n)
 		}
 		if got := f.execution(e.ID); got.Status != job.Cancelled || got.Error == nil || got.Error.Message != "not needed" {
@@ -201,7 +204,7 @@ func cancel(t *testing.T, h Harness) {
 		if _, err := ask(newID()); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("got %v, want ErrNotFound", err)
 		}
-		if _, err := f.Cancel(f.ctx, "other", e.ID, ""); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := f.Cancel(f.ctx, "other", e.ID, "", nil); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("got %v, want ErrNotFound", err)
 		}
 		if got := f.execution(e.ID); got.Status != job.Pending {
@@ -328,7 +331,7 @@ func deadLetters(t *testing.T, h Harness) {
 	_, fine := f.add("fine")
 	f.report(succeed(f.took(fine.ID)))
 	_, stopped := f.add("stopped")
-	must(f.Cancel(f.ctx, tenant.Default, stopped.ID, ""))
+	must(f.Cancel(f.ctx, tenant.Default, stopped.ID, "", nil))
 
 	t.Run("with the whole history, the latest first", func(t *testing.T) {
 		got := list(all)
@@ -529,7 +532,7 @@ func deadLetters(t *testing.T, h Harness) {
 
 // discard forgets dead letters of a tenant, and returns how many there were.
 func (f fixture) discard(ctx context.Context, t tenant.ID, ids ...job.ExecutionID) int {
-	n, _, err := f.Discard(ctx, t, ids, engine.Idempotency{}, nil)
+	n, _, err := f.Discard(ctx, t, ids, engine.Idempotency{}, nil, nil)
 	return must(n, err)
 }
 
@@ -541,7 +544,7 @@ func discardOnce(f fixture, a, b job.ExecutionID) {
 	answer := func(n int) []byte { return fmt.Append(nil, n) }
 	try := func(hash byte, id job.ExecutionID) (int, engine.Created) {
 		entry := audit.Entry{Tenant: tenant.Default, At: f.now(), By: "ann", Action: "dead_letter.discard", Object: "once", Count: 1}
-		n, out, err := f.Discard(engine.Audited(f.ctx, entry), tenant.Default, []job.ExecutionID{id}, once(hash), answer)
+		n, out, err := f.Discard(f.ctx, tenant.Default, []job.ExecutionID{id}, once(hash), answer, &entry)
 		must(0, err)
 		return n, out
 	}

@@ -17,7 +17,7 @@ func deletion(t *testing.T, h Harness) {
 		j, waits := f.add("doomed", func(j *job.Job, _ *job.Execution) { j.Key = "doomed" })
 		runs := f.due(j)
 		runs.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, runs, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, runs, engine.Idempotency{}, nil))
 		_, as := f.take(runs.ID)
 		got := must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if got.State != job.Deleted || got.Revision != 2 || !got.NextRunAt.IsZero() {
@@ -148,10 +148,10 @@ func inPieces(t *testing.T, f fixture) {
 	for n := range 6 {
 		e := f.due(j)
 		e.Trigger, e.ScheduledAt = job.ByHand, e.ScheduledAt.Add(time.Duration(n)*time.Second)
-		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
 		all = append(all, e.ID)
 	}
-	if n := must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 10)); n != 0 {
+	if n := len(must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 10))); n != 0 {
 		t.Errorf("of a job that is not deleted %d were cancelled", n)
 	}
 	rest := f.operation(0)
@@ -184,11 +184,11 @@ func inPieces(t *testing.T, f fixture) {
 	if again := must(f.DeleteJob(f.ctx, tenant.Default, d)); again.Rest != rest.ID {
 		t.Errorf("deleted again, the rest is %v, want the one that runs", again.Rest)
 	}
-	if n := must(f.CancelWaiting(f.ctx, "other", j.ID, 10)); n != 0 {
+	if n := len(must(f.CancelWaiting(f.ctx, "other", j.ID, 10))); n != 0 {
 		t.Errorf("another tenant cancelled %d", n)
 	}
 	for _, want := range []int{2, 1, 0} {
-		if n := must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 2)); n != want {
+		if n := len(must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 2))); n != want {
 			t.Errorf("a piece cancelled %d, want %d", n, want)
 		}
 	}

@@ -27,7 +27,7 @@ func Differential(t *testing.T, engines map[string]Harness) {
 		d.stores = append(d.stores, open(t, engines[name]).Store)
 	}
 	for _, s := range d.stores {
-		if err := s.CreateTenant(t.Context(), tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Free, CreatedAt: time.Now()}); err != nil {
+		if err := s.CreateTenant(t.Context(), tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Free, CreatedAt: time.Now()}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +192,7 @@ func (p *play) trigger(r *rapid.T) {
 	e := j.Fire(newID(), p.now, p.now)
 	e.Trigger = job.ByHand
 	got := all(r, p, "trigger", func(_ int, s engine.Store) (engine.Created, error) {
-		return s.Trigger(p.ctx, j.Tenant, e, engine.Idempotency{})
+		return s.Trigger(p.ctx, j.Tenant, e, engine.Idempotency{}, nil)
 	})
 	switch {
 	case p.model.jobs[j.ID] == job.Deleted:
@@ -236,7 +236,7 @@ func (p *play) register(r *rapid.T) {
 
 func (p *play) leave(r *rapid.T) {
 	w := pickOne(r, "worker", p.workers)
-	all(r, p, "leave", func(_ int, s engine.Store) ([]job.Ready, error) { return ordered(s.Leave(p.ctx, w)) })
+	all(r, p, "leave", func(_ int, s engine.Store) (engine.Requeued, error) { return ordered(s.Leave(p.ctx, w)) })
 	if !p.model.ended[w] {
 		p.model.released(w, func(job.ExecutionID, int) bool { return true })
 		p.model.ended[w] = true
@@ -255,17 +255,23 @@ func (p *play) reap(r *rapid.T) {
 	}
 	all(r, p, "reap", func(_ int, s engine.Store) (engine.Reaped, error) {
 		x, err := s.Reap(p.ctx, 1000, 3)
-		x.Ready, _ = ordered(x.Ready, nil)
+		slices.SortFunc(x.Ready, byID)
+		slices.SortFunc(x.Ended, byExecution)
 		x.Leases = 0 // one commit may have given several
 		return x, err
 	})
 	p.model.reaped(3)
 }
 
-func ordered(rs []job.Ready, err error) ([]job.Ready, error) {
-	slices.SortFunc(rs, func(a, b job.Ready) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	return rs, err
+func ordered(got engine.Requeued, err error) (engine.Requeued, error) {
+	slices.SortFunc(got.Ready, byID)
+	slices.SortFunc(got.Ended, byExecution)
+	return got, err
 }
+
+func byID(a, b job.Ready) int { return slices.Compare(a.ID[:], b.ID[:]) }
+
+func byExecution(a, b engine.Ended) int { return slices.Compare(a.Execution[:], b.Execution[:]) }
 
 func (p *play) lease(r *rapid.T) {
 	w := pickOne(r, "worker", p.workers)
@@ -365,7 +371,7 @@ func (p *play) park(r *rapid.T) {
 func (p *play) release(r *rapid.T) {
 	of := pickOne(r, "lease", p.held)
 	by := pickOne(r, "worker", p.workers)
-	all(r, p, "release", func(i int, s engine.Store) ([]job.Ready, error) {
+	all(r, p, "release", func(i int, s engine.Store) (engine.Requeued, error) {
 		return ordered(s.Release(p.ctx, by, []job.Lease{of[i].Lease}))
 	})
 	p.model.released(by, func(id job.ExecutionID, lease int) bool {
@@ -380,7 +386,7 @@ func (p *play) disown(r *rapid.T) {
 	if keep {
 		of = pickOne(r, "lease", p.held)
 	}
-	all(r, p, "disown", func(i int, s engine.Store) ([]job.Ready, error) {
+	all(r, p, "disown", func(i int, s engine.Store) (engine.Requeued, error) {
 		var tokens []job.Token
 		if keep {
 			for t, n := range p.tokens[i] { // a lease may have given several tokens
@@ -398,12 +404,16 @@ func (p *play) disown(r *rapid.T) {
 func (p *play) cancel(r *rapid.T) {
 	e := pickOne(r, "execution", p.runs)
 	of := rapid.SampledFrom([]tenant.ID{tenant.Default, "other"}).Draw(r, "tenant")
-	got := all(r, p, "cancel", func(_ int, s engine.Store) (job.Status, error) { return s.Cancel(p.ctx, of, e.ID, "no") })
-	p.model.cancelled(r, of, e.ID, got[0], p.said)
+	got := all(r, p, "cancel", func(_ int, s engine.Store) (engine.Cancelled, error) { return s.Cancel(p.ctx, of, e.ID, "no", nil) })
+	p.model.cancelled(r, of, e.ID, got[0].Status, p.said)
 }
 
 func (p *play) force(r *rapid.T) {
-	all(r, p, "force", func(_ int, s engine.Store) (int, error) { return s.Force(p.ctx, -time.Minute, 1000) })
+	all(r, p, "force", func(_ int, s engine.Store) ([]engine.Ended, error) {
+		es, err := s.Force(p.ctx, -time.Minute, 1000)
+		slices.SortFunc(es, byExecution)
+		return es, err
+	})
 	p.model.forced()
 }
 
@@ -424,7 +434,7 @@ func (p *play) rerun(r *rapid.T) {
 func (p *play) discard(r *rapid.T) {
 	e := pickOne(r, "execution", p.runs)
 	got := all(r, p, "discard", func(_ int, s engine.Store) (int, error) {
-		n, _, err := s.Discard(p.ctx, e.Tenant, []job.ExecutionID{e.ID}, engine.Idempotency{}, nil)
+		n, _, err := s.Discard(p.ctx, e.Tenant, []job.ExecutionID{e.ID}, engine.Idempotency{}, nil, nil)
 		return n, err
 	})
 	x := p.model.runs[e.ID]

@@ -14,7 +14,7 @@ import (
 func due(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
-	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Pro, CreatedAt: now}); err != nil {
+	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Pro, CreatedAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
 	minute := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
@@ -65,7 +65,7 @@ func due(t *testing.T, h Harness) {
 			g    engine.Firing
 			want int
 		}{{first, 2}, {again, 0}, {first, 0}, {second, 3}, {second, 0}} {
-			if got := must(f.Fire(f.ctx, []engine.Firing{c.g}, engine.Fence{})); len(got) != c.want {
+			if got := must(f.Fire(f.ctx, []engine.Firing{c.g}, engine.Fence{})).Ready; len(got) != c.want {
 				t.Errorf("step %d: %d fired, want %d", i, len(got), c.want)
 			}
 		}

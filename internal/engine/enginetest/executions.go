@@ -23,7 +23,7 @@ func executions(t *testing.T, h Harness) {
 		e := f.due(j)
 		e.Trigger = job.ByHand
 		e.ScheduledAt = now.Add(-time.Duration(1+i/2) * time.Minute) // two share an instant
-		if _, err := f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}); err != nil {
+		if _, err := f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, e.ID)

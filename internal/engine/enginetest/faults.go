@@ -141,7 +141,7 @@ func oneRound(ctx context.Context, s engine.Store, w job.WorkerID) (ended int, e
 	}
 	as, err := s.Lease(ctx, []engine.Grant{g}, engine.Fence{})
 	if err != nil {
-		_, err := persist(ctx, func() ([]job.Ready, error) { return s.Disown(ctx, w, nil, time.Time{}) })
+		_, err := persist(ctx, func() (engine.Requeued, error) { return s.Disown(ctx, w, nil, time.Time{}) })
 		return 0, err
 	}
 	var fs []job.Finish

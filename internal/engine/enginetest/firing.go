@@ -16,7 +16,7 @@ func runs(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
 	minute := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
-	fire := func(gs ...engine.Firing) int { return len(must(f.Fire(f.ctx, gs, engine.Fence{}))) }
+	fire := func(gs ...engine.Firing) int { return len(must(f.Fire(f.ctx, gs, engine.Fence{})).Ready) }
 	expect := func(t *testing.T, id job.ID, runs int64, next time.Time) {
 		t.Helper()
 		if got := f.job(id); got.Runs != runs || !got.NextRunAt.Equal(next) || got.State != job.Active {
@@ -107,7 +107,7 @@ func overlapping(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
 	minute := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
-	fire := func(g engine.Firing) int { return len(must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{}))) }
+	fire := func(g engine.Firing) int { return len(must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})).Ready) }
 	with := func(o job.Overlap) func(*job.Job) { return func(j *job.Job) { j.Overlap = o } }
 	t.Run("what is tried again does not wait", func(t *testing.T) {
 		j := f.recurring("queues", minute(0), with(job.OverlapQueue))
@@ -140,7 +140,7 @@ func overlapping(t *testing.T, h Harness) {
 		fire(g)
 		byHand := j.Fire(newID(), minute(0), now)
 		byHand.Trigger, byHand.UniqueKey = job.ByHand, ""
-		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}, nil))
 		stale := g2
 		stale.Revision++
 		if n := fire(stale); n != 0 || f.execution(g.Executions[0].ID).Status != job.Pending {

@@ -14,14 +14,14 @@ func handBack(t *testing.T, h Harness) {
 	t.Run("release charges nothing", func(t *testing.T) {
 		_, e := f.add("released")
 		_, as := f.take(e.ID)
-		rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease, {Execution: newID(), Token: 5}}))
+		rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease, {Execution: newID(), Token: 5}})).Ready
 		if len(rs) != 1 || rs[0].ID != e.ID {
 			t.Errorf("got %+v", rs)
 		}
 		if got := f.execution(e.ID); got.Status != job.Pending || got.Attempt != 0 || got.Lost != 0 {
 			t.Errorf("got %+v", got)
 		}
-		if rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease})); len(rs) != 0 {
+		if rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease})).Ready; len(rs) != 0 {
 			t.Errorf("released twice: %+v", rs)
 		}
 		if vs := f.report(succeed(as[0])); vs[0].Accepted {
@@ -60,7 +60,7 @@ func handBack(t *testing.T, h Harness) {
 		_, c := f.add("done before")
 		w, as := f.take(a.ID, b.ID, c.ID)
 		f.report(succeed(as[2]))
-		if rs := must(f.Leave(f.ctx, w)); len(rs) != 2 {
+		if rs := must(f.Leave(f.ctx, w)).Ready; len(rs) != 2 {
 			t.Errorf("%d came back, want 2", len(rs))
 		}
 		for _, id := range []job.ExecutionID{a.ID, b.ID} {
@@ -68,7 +68,7 @@ func handBack(t *testing.T, h Harness) {
 				t.Errorf("got %v, attempt %d", got.Status, got.Attempt)
 			}
 		}
-		if rs := must(f.Leave(f.ctx, w)); len(rs) != 0 {
+		if rs := must(f.Leave(f.ctx, w)).Ready; len(rs) != 0 {
 			t.Error("leaving twice gave more")
 		}
 	})
@@ -78,7 +78,7 @@ func handBack(t *testing.T, h Harness) {
 		w := f.worker()
 		known := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{a.ID}}}, engine.Fence{}))
 		must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{b.ID}}}, engine.Fence{}))
-		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}, time.Time{}))
+		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}, time.Time{})).Ready
 		if len(rs) != 1 || rs[0].ID != b.ID {
 			t.Errorf("got %+v", rs)
 		}
@@ -88,7 +88,7 @@ func handBack(t *testing.T, h Harness) {
 		if vs := f.report(succeed(known[0])); !vs[0].Accepted {
 			t.Error("what was known was disowned, too")
 		}
-		if rs := must(f.Disown(f.ctx, w, nil, time.Time{})); len(rs) != 0 {
+		if rs := must(f.Disown(f.ctx, w, nil, time.Time{})).Ready; len(rs) != 0 {
 			t.Errorf("nothing is left, got %+v", rs)
 		}
 	})
@@ -164,7 +164,7 @@ func handBack(t *testing.T, h Harness) {
 		_, e := f.add("asked to stop")
 		_, other := f.add("not asked")
 		w, _ := f.take(e.ID, other.ID)
-		must(f.Cancel(f.ctx, tenant.Default, e.ID, ""))
+		must(f.Cancel(f.ctx, tenant.Default, e.ID, "", nil))
 		f.expire(w)
 		if got := must(f.Reap(f.ctx, 100, 3)); len(got.Ready) != 1 || got.Ready[0].ID != other.ID || got.Sessions != 1 || got.Cancelled != 1 || got.Poisoned != 0 || got.Lost() != 2 {
 			t.Errorf("got %+v", got)

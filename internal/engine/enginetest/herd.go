@@ -127,6 +127,6 @@ func (h *herd) one(ctx context.Context, ps []job.Partition) (more bool, err erro
 	wrote := time.Since(begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.due, h.fire, h.fired = h.due+read, h.fire+wrote, h.fired+len(rs)
+	h.due, h.fire, h.fired = h.due+read, h.fire+wrote, h.fired+len(rs.Ready)
 	return true, err
 }

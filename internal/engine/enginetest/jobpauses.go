@@ -83,7 +83,7 @@ func jobPauses(t *testing.T, h Harness) {
 		set(j, job.Paused)
 		x := j.Fire(newID(), f.now(), f.now())
 		x.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, x, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, x, engine.Idempotency{}, nil))
 		must(f.Finish(f.ctx, []job.Finish{again(f.took(x.ID), f.now(), 1)}))
 		if got := f.execution(x.ID); got.Status != job.Retrying || !leasable(x.ID) {
 			t.Errorf("it is %v", got.Status)

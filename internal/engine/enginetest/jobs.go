@@ -281,13 +281,13 @@ func idempotency(t *testing.T, h Harness) {
 		j, _ := f.add("triggered")
 		a, b := f.due(j), f.due(j)
 		a.Trigger, b.Trigger = job.ByHand, job.ByHand
-		if got := must(f.Trigger(f.ctx, tenant.Default, a, key("k7", "x"))); got.Replay != nil || got.Reused {
+		if got := must(f.Trigger(f.ctx, tenant.Default, a, key("k7", "x"), nil)); got.Replay != nil || got.Reused {
 			t.Fatalf("first: got %+v", got)
 		}
-		if got := must(f.Trigger(f.ctx, tenant.Default, b, key("k7", "x"))); string(got.Replay) != "answer to x" {
+		if got := must(f.Trigger(f.ctx, tenant.Default, b, key("k7", "x"), nil)); string(got.Replay) != "answer to x" {
 			t.Errorf("again: got %+v", got)
 		}
-		if got := must(f.Trigger(f.ctx, tenant.Default, b, key("k7", "z"))); !got.Reused {
+		if got := must(f.Trigger(f.ctx, tenant.Default, b, key("k7", "z"), nil)); !got.Reused {
 			t.Errorf("another: got %+v", got)
 		}
 		if _, err := f.Execution(f.ctx, tenant.Default, b.ID); !errors.Is(err, engine.ErrNotFound) {
@@ -413,7 +413,7 @@ func trigger(t *testing.T, h Harness) {
 	e := f.due(j)
 	e.Trigger, e.Priority, e.Payload = job.ByHand, 3, []byte(`{"over":"ride"}`)
 	e.ScheduledAt, e.DueAt = first.ScheduledAt, first.DueAt // the same instant is no obstacle
-	must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+	must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
 	_, as := f.take(e.ID, first.ID)
 	if string(as[0].Payload) != `{"over":"ride"}` || string(as[1].Payload) != string(j.Payload) {
 		t.Errorf("payloads %s and %s", as[0].Payload, as[1].Payload)
@@ -424,18 +424,18 @@ func trigger(t *testing.T, h Harness) {
 	}
 	stray := f.due(j)
 	stray.Job = newID()
-	if _, err := f.Trigger(f.ctx, tenant.Default, stray, engine.Idempotency{}); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := f.Trigger(f.ctx, tenant.Default, stray, engine.Idempotency{}, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("an unknown job: got %v, want ErrNotFound", err)
 	}
 	foreign := f.due(j)
 	foreign.Trigger = job.ByHand
-	if _, err := f.Trigger(f.ctx, "other", foreign, engine.Idempotency{}); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := f.Trigger(f.ctx, "other", foreign, engine.Idempotency{}, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another's job: got %v, want ErrNotFound", err)
 	}
 	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 	late := f.due(j)
 	late.Trigger = job.ByHand
-	if _, err := f.Trigger(f.ctx, tenant.Default, late, engine.Idempotency{}); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := f.Trigger(f.ctx, tenant.Default, late, engine.Idempotency{}, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("a deleted job: got %v, want ErrNotFound", err)
 	}
 }

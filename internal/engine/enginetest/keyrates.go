@@ -46,7 +46,7 @@ func keyRates(t *testing.T, h Harness) {
 		running = append(running, r.Ready)
 	}
 	rates("running", running)
-	rates("released", must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease, as[1].Lease})))
+	rates("released", must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease, as[1].Lease})).Ready)
 	as = must(f.Lease(f.ctx, grant, x))
 	for _, l := range as {
 		f.report(again(l, f.now(), 1))

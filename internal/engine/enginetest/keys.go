@@ -21,18 +21,18 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	a, b := key("a2", "acme", tenant.Admin), key("b2", "acme", tenant.Viewer)
 	b.CreatedAt, b.ExpiresAt = now.Add(time.Second), time.Time{}
 	once := engine.Idempotency{Key: "make a", Hash: [32]byte{1}, Answer: []byte("answer"), Until: now.Add(time.Hour)}
-	if out := must(f.AddKey(f.ctx, tenant.Default, a, 2, once)); out.Replay != nil || out.Reused {
+	if out := must(f.AddKey(f.ctx, tenant.Default, a, 2, once, nil)); out.Replay != nil || out.Reused {
 		t.Errorf("first: %+v", out)
 	}
 	other := a
 	other.ID, other.Hash = "z2", [32]byte{7}
-	if out := must(f.AddKey(f.ctx, tenant.Default, other, 2, once)); string(out.Replay) != "answer" {
+	if out := must(f.AddKey(f.ctx, tenant.Default, other, 2, once, nil)); string(out.Replay) != "answer" {
 		t.Errorf("again: %+v", out)
 	}
 	for range 2 {
-		must(f.AddKey(f.ctx, tenant.Default, b, 2, engine.Idempotency{}))
+		must(f.AddKey(f.ctx, tenant.Default, b, 2, engine.Idempotency{}, nil))
 	}
-	if _, err := f.AddKey(f.ctx, tenant.Default, key("c2", "acme", tenant.Viewer), 2, engine.Idempotency{}); !errors.Is(err, engine.ErrConflict) {
+	if _, err := f.AddKey(f.ctx, tenant.Default, key("c2", "acme", tenant.Viewer), 2, engine.Idempotency{}, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("one too many: %v", err)
 	}
 	if got := must(f.Keys(f.ctx, "acme")); !cmp.Equal(got, []engine.Key{b, a}) {
@@ -79,7 +79,7 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	rotatedKeys(f, key("r2", "rotating", tenant.Viewer), key("r3", "rotating", tenant.Viewer))
 
 	for range 2 {
-		if err := f.RevokeKey(f.ctx, "acme", "a2", now); err != nil {
+		if err := f.RevokeKey(f.ctx, "acme", "a2", now, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,22 +89,22 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	if got := must(f.KeyOf(f.ctx, "acme", "a2")); !got.RevokedAt.Equal(now) || got.Works(now) {
 		t.Errorf("revoked: %+v", got)
 	}
-	must(f.AddKey(f.ctx, tenant.Default, key("d2", "acme", tenant.Viewer), 2, engine.Idempotency{})) // what is revoked does not count
-	if err := f.RevokeKey(f.ctx, tenant.Default, "a2", now); !errors.Is(err, engine.ErrNotFound) {
+	must(f.AddKey(f.ctx, tenant.Default, key("d2", "acme", tenant.Viewer), 2, engine.Idempotency{}, nil)) // what is revoked does not count
+	if err := f.RevokeKey(f.ctx, tenant.Default, "a2", now, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
 
-	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); !errors.Is(err, engine.ErrConflict) {
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("the last of role system: %v", err)
 	}
 	lapsed := key("e2", tenant.Default, tenant.System)
 	lapsed.ExpiresAt = now.Add(-time.Hour)
-	must(f.AddKey(f.ctx, tenant.Default, lapsed, 9, engine.Idempotency{}))
-	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); !errors.Is(err, engine.ErrConflict) {
+	must(f.AddKey(f.ctx, tenant.Default, lapsed, 9, engine.Idempotency{}, nil))
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("the last of role system that works: %v", err)
 	}
-	must(f.AddKey(f.ctx, tenant.Default, key("f2", tenant.Default, tenant.System), 9, engine.Idempotency{}))
-	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); err != nil {
+	must(f.AddKey(f.ctx, tenant.Default, key("f2", tenant.Default, tenant.System), 9, engine.Idempotency{}, nil))
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now, nil); err != nil {
 		t.Errorf("one of two: %v", err)
 	}
 	if ok, err := f.Bootstrap(f.ctx, key("g2", tenant.Default, tenant.System)); ok || err != nil {
@@ -115,14 +115,14 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 // rotatedKeys replaces a key by another: both changes and their entries are one commit.
 func rotatedKeys(f fixture, old, next engine.Key) {
 	old.ExpiresAt, next.Hash = time.Time{}, [32]byte{99}
-	must(f.AddKey(f.ctx, tenant.Default, old, 9, engine.Idempotency{}))
+	must(f.AddKey(f.ctx, tenant.Default, old, 9, engine.Idempotency{}, nil))
 	until := f.now().Add(time.Minute)
 	once := engine.Idempotency{Key: "rotate", Hash: [32]byte{3}, Answer: []byte("rotated"), Until: f.now().Add(time.Hour)}
 	entry := func(object string) audit.Entry {
 		return audit.Entry{Tenant: "rotating", At: f.now(), By: "ann", Action: "api_key.rotate", Object: object, Count: 1}
 	}
 	rotate := func(id string) (engine.Created, error) {
-		return f.RotateKey(engine.Audited(f.ctx, entry(next.ID)), tenant.Default, next, 9, engine.Replaced{Tenant: "rotating", ID: id, Until: until, Entry: entry(old.ID)}, once)
+		return f.RotateKey(f.ctx, tenant.Default, next, 9, engine.Replaced{Tenant: "rotating", ID: id, Until: until, Entry: entry(old.ID)}, once, new(entry(next.ID)))
 	}
 	if _, err := rotate("nobody"); !errors.Is(err, engine.ErrNotFound) {
 		f.Errorf("a key that is not there was rotated: %v", err)

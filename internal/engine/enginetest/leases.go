@@ -91,11 +91,11 @@ func fire(t *testing.T, h Harness) {
 		e := firing.Executions[0]
 		e.ID = newID()
 		second.Executions = []job.Execution{e}
-		ready := must(f.Fire(f.ctx, []engine.Firing{firing}, engine.Fence{}))
+		ready := must(f.Fire(f.ctx, []engine.Firing{firing}, engine.Fence{})).Ready
 		if len(ready) != 1 || ready[0].ID != firing.Executions[0].ID || ready[0].Lane() != (job.Lane{Partition: job.PartitionOf(j.ID), Tenant: j.Tenant, Class: j.Class(), Priority: 5}) {
 			t.Errorf("got %+v", ready)
 		}
-		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})).Ready; len(ready) != 0 {
 			t.Errorf("it fired again: %+v", ready)
 		}
 		got := must(f.Job(f.ctx, tenant.Default, engine.Ref{ID: j.ID}))
@@ -104,7 +104,7 @@ func fire(t *testing.T, h Harness) {
 		}
 		_, as := f.take(firing.Executions[0].ID)
 		f.report(succeed(as[0]))
-		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})).Ready; len(ready) != 0 {
 			t.Errorf("it fired again after its end: %+v", ready)
 		}
 	})
@@ -113,15 +113,15 @@ func fire(t *testing.T, h Harness) {
 		stale, early := firing, firing
 		stale.Revision = 2
 		early.Was = now.Add(time.Second)
-		if ready := must(f.Fire(f.ctx, []engine.Firing{stale}, engine.Fence{})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{stale}, engine.Fence{})).Ready; len(ready) != 0 {
 			t.Error("fired under another revision")
 		}
-		if ready := must(f.Fire(f.ctx, []engine.Firing{early}, engine.Fence{})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{early}, engine.Fence{})).Ready; len(ready) != 0 {
 			t.Error("fired at another instant")
 		}
 		next := firing
 		next.Next = now.Add(time.Hour)
-		if ready := must(f.Fire(f.ctx, []engine.Firing{next}, engine.Fence{})); len(ready) != 1 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{next}, engine.Fence{})).Ready; len(ready) != 1 {
 			t.Error("did not fire")
 		}
 		if got := must(f.Job(f.ctx, tenant.Default, engine.Ref{ID: firing.Job})); !got.NextRunAt.Equal(next.Next) {
@@ -151,7 +151,7 @@ func fire(t *testing.T, h Harness) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				for _, r := range ready {
+				for _, r := range ready.Ready {
 					i := slices.IndexFunc(mine, func(g engine.Firing) bool { return g.Executions[0].ID == r.ID })
 					fired[mine[i].Job]++
 				}

@@ -26,13 +26,13 @@ func notices(t *testing.T, h Harness) {
 			t.Errorf("unknown: %v", err)
 		}
 		for range 2 {
-			if err := f.PutRule(f.ctx, rule, 2); err != nil {
+			if err := f.PutRule(f.ctx, rule, 2, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		later := rule
 		later.CreatedAt, later.UpdatedAt, later.Tags = now.Add(time.Second), now.Add(time.Second), nil
-		if err := f.PutRule(f.ctx, later, 2); err != nil {
+		if err := f.PutRule(f.ctx, later, 2, nil); err != nil {
 			t.Fatal(err)
 		}
 		later.CreatedAt = rule.CreatedAt
@@ -41,16 +41,16 @@ func notices(t *testing.T, h Harness) {
 		}
 		second, third, others := rule, rule, rule
 		second.Name, third.Name, others.Tenant = "second", "third", "other"
-		if err := f.PutRule(f.ctx, second, 2); err != nil {
+		if err := f.PutRule(f.ctx, second, 2, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.PutRule(f.ctx, third, 2); !errors.Is(err, engine.ErrConflict) {
+		if err := f.PutRule(f.ctx, third, 2, nil); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("one too many: %v", err)
 		}
-		if err := f.PutRule(f.ctx, second, 2); err != nil {
+		if err := f.PutRule(f.ctx, second, 2, nil); err != nil {
 			t.Errorf("changing one of the most there may be: %v", err)
 		}
-		if err := f.PutRule(f.ctx, others, 2); err != nil {
+		if err := f.PutRule(f.ctx, others, 2, nil); err != nil {
 			t.Errorf("another tenant's: %v", err)
 		}
 		if got := must(f.Rules(f.ctx, tenant.Default)); len(got) != 2 || got[0].Name != "on-call" || got[1].Name != "second" {
@@ -59,10 +59,10 @@ func notices(t *testing.T, h Harness) {
 		if got := must(f.Rules(f.ctx, "")); len(got) != 3 {
 			t.Errorf("of all: %+v", got)
 		}
-		if err := f.DeleteRule(f.ctx, tenant.Default, "second"); err != nil {
+		if err := f.DeleteRule(f.ctx, tenant.Default, "second", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.DeleteRule(f.ctx, tenant.Default, "second"); !errors.Is(err, engine.ErrNotFound) {
+		if err := f.DeleteRule(f.ctx, tenant.Default, "second", nil); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("twice: %v", err)
 		}
 	})
@@ -88,7 +88,7 @@ func notices(t *testing.T, h Harness) {
 		if err := f.SetAlarms(f.ctx, nil, []notice.Alarm{late}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.DeleteRule(f.ctx, tenant.Default, "on-call"); err != nil {
+		if err := f.DeleteRule(f.ctx, tenant.Default, "on-call", nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(f.Alarms(f.ctx)); len(got) != 0 {
@@ -113,7 +113,7 @@ func notices(t *testing.T, h Harness) {
 		j, first := f.add("late")
 		second := f.due(j)
 		second.DueAt = second.DueAt.Add(time.Second)
-		must(f.Trigger(f.ctx, tenant.Default, second, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, second, engine.Idempotency{}, nil))
 		_, running := f.add("running")
 		f.took(running.ID)
 		soon := second.DueAt.Add(time.Minute)
@@ -135,7 +135,7 @@ func unwell(t *testing.T, f fixture) {
 	_, fine := f.add("fine")
 	f.report(succeed(f.took(fine.ID)))
 	_, stopped := f.add("stopped")
-	must(f.Cancel(f.ctx, tenant.Default, stopped.ID, ""))
+	must(f.Cancel(f.ctx, tenant.Default, stopped.ID, "", nil))
 	var want []job.ExecutionID
 	for i := range 3 {
 		_, e := f.add(fmt.Sprintf("fails %d", i))

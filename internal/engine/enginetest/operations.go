@@ -32,10 +32,10 @@ func operations(t *testing.T, h Harness) {
 	for n := range 5 {
 		o := f.operation(n)
 		i := engine.Idempotency{Key: fmt.Sprint("op ", n), Answer: []byte("x"), Until: f.now().Add(time.Hour)}
-		if got := must(f.AddOperation(f.ctx, o, i)); got.Replay != nil {
+		if got := must(f.AddOperation(f.ctx, o, i, nil)); got.Replay != nil {
 			t.Fatalf("add: %+v", got)
 		}
-		if got := must(f.AddOperation(f.ctx, f.operation(n), i)); string(got.Replay) != "x" {
+		if got := must(f.AddOperation(f.ctx, f.operation(n), i, nil)); string(got.Replay) != "x" {
 			t.Errorf("add again under its key: %+v", got)
 		}
 		all = append(all, o)
@@ -108,7 +108,7 @@ func operations(t *testing.T, h Harness) {
 		if got := must(f.Operation(f.ctx, tenant.Default, x.ID)); got.State != job.OpFailed || got.Error != "why" || got.FinishedAt.IsZero() {
 			t.Errorf("finished: %+v", got)
 		}
-		if _, err := f.CancelOperation(f.ctx, tenant.Default, x.ID); !errors.Is(err, engine.ErrConflict) {
+		if _, err := f.CancelOperation(f.ctx, tenant.Default, x.ID, nil); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("cancel of a finished one: %v", err)
 		}
 	}
@@ -117,14 +117,14 @@ func operations(t *testing.T, h Harness) {
 	}
 	was := must(f.Operation(f.ctx, tenant.Default, all[1].ID))
 	for range 2 {
-		if got := must(f.CancelOperation(f.ctx, tenant.Default, was.ID)); got.State != job.OpCancelled || got.FinishedAt.IsZero() {
+		if got := must(f.CancelOperation(f.ctx, tenant.Default, was.ID, nil)); got.State != job.OpCancelled || got.FinishedAt.IsZero() {
 			t.Errorf("cancelled: %+v", got)
 		}
 	}
 	if _, err := f.SaveOperation(f.ctx, was, time.Hour); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("saved after a cancel: %v", err)
 	}
-	if _, err := f.CancelOperation(f.ctx, "other", all[2].ID); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := f.CancelOperation(f.ctx, "other", all[2].ID, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("cancel another tenant's: %v", err)
 	}
 }
@@ -136,10 +136,10 @@ func limits(t *testing.T, h Harness) {
 		t.Errorf("tenants at first: %+v", all)
 	}
 	acme := tenant.Tenant{ID: "acme", Name: "Acme ✓", Tier: tenant.Pro, CreatedAt: now}
-	if err := f.CreateTenant(f.ctx, acme); err != nil {
+	if err := f.CreateTenant(f.ctx, acme, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.CreateTenant(f.ctx, acme); !errors.Is(err, engine.ErrConflict) {
+	if err := f.CreateTenant(f.ctx, acme, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("twice: %v", err)
 	}
 	if ok := must(f.HasTenant(f.ctx, "acme")); !ok {
@@ -149,7 +149,7 @@ func limits(t *testing.T, h Harness) {
 		t.Errorf("got %+v", all)
 	}
 	acme.Tier, acme.Name = tenant.Enterprise, "Acme"
-	if err := f.UpdateTenant(f.ctx, acme); err != nil {
+	if err := f.UpdateTenant(f.ctx, acme, nil); err != nil {
 		t.Fatal(err)
 	}
 	if all := must(f.Tenants(f.ctx)); !cmp.Equal(all[0], acme) {
@@ -159,14 +159,14 @@ func limits(t *testing.T, h Harness) {
 	for _, at := range []time.Time{now, now.Add(-time.Hour), {}} { // as those have it who knew it before
 		x := acme
 		x.CutAt = at
-		if err := f.UpdateTenant(f.ctx, x); err != nil {
+		if err := f.UpdateTenant(f.ctx, x, nil); err != nil {
 			t.Fatal(err)
 		}
 		if all := must(f.Tenants(f.ctx)); !cmp.Equal(all[0], acme) {
 			t.Errorf("cut: %+v", all[0])
 		}
 	}
-	if err := f.UpdateTenant(f.ctx, tenant.Tenant{ID: "nobody", Tier: tenant.Free}); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.UpdateTenant(f.ctx, tenant.Tenant{ID: "nobody", Tier: tenant.Free}, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 
@@ -174,7 +174,7 @@ func limits(t *testing.T, h Harness) {
 	queue := job.Limit{Tenant: "acme", Queue: "slow", Max: 2}
 	other := job.Limit{Tenant: tenant.Default, Queue: "slow", Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}}
 	for _, l := range []job.Limit{queue, {Tenant: "acme", Max: 99}, own, other} {
-		if err := f.SetLimit(f.ctx, l); err != nil {
+		if err := f.SetLimit(f.ctx, l, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +184,7 @@ func limits(t *testing.T, h Harness) {
 	if got := must(f.Limits(f.ctx, "")); !slices.Equal(got, []job.Limit{own, queue, other}) {
 		t.Errorf("all: %+v", got)
 	}
-	if err := f.SetLimit(f.ctx, job.Limit{Tenant: "acme", Queue: "slow"}); err != nil {
+	if err := f.SetLimit(f.ctx, job.Limit{Tenant: "acme", Queue: "slow"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := must(f.Limits(f.ctx, "acme")); !slices.Equal(got, []job.Limit{own}) {

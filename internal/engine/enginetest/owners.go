@@ -230,11 +230,11 @@ func owners(t *testing.T, h Harness) {
 		for _, bad := range []engine.Fence{
 			{Server: d.ID, Epochs: map[job.Partition]int64{p: x.Epoch - 1}}, {Server: c.ID, Epochs: map[job.Partition]int64{p: x.Epoch}},
 		} {
-			if rs := must(f.Fire(f.ctx, []engine.Firing{g}, bad)); len(rs) != 0 {
+			if rs := must(f.Fire(f.ctx, []engine.Firing{g}, bad)).Ready; len(rs) != 0 {
 				t.Errorf("fired under %+v", bad)
 			}
 		}
-		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{Server: d.ID, Epochs: map[job.Partition]int64{p: x.Epoch}})); len(rs) != 1 {
+		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{Server: d.ID, Epochs: map[job.Partition]int64{p: x.Epoch}})).Ready; len(rs) != 1 {
 			t.Error("the owner's fire did not count")
 		}
 	}

@@ -50,7 +50,7 @@ func ownLeases(t *testing.T, f fixture) {
 			unknown(name, f.report(by(thief, x))...)
 		}
 		unknown(name, must(f.Park(f.ctx, []engine.Parking{{Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeParked}, Worker: thief, Until: f.now().Add(time.Hour)}}))...)
-		if rs := must(f.Release(f.ctx, thief, []job.Lease{a.Lease})); len(rs) != 0 {
+		if rs := must(f.Release(f.ctx, thief, []job.Lease{a.Lease})).Ready; len(rs) != 0 {
 			t.Errorf("%s released %+v", name, rs)
 		}
 		got := must(f.Renew(f.ctx, []engine.Renewal{

@@ -36,9 +36,9 @@ func pastSecrets(t *testing.T, h Harness) {
 			}
 		}
 	}
-	must(f.PutSecret(f.ctx, f.secret("db", "one"), 9))
+	must(f.PutSecret(f.ctx, f.secret("db", "one"), 9, nil))
 	expect("the first value")
-	must(f.PutSecret(f.ctx, f.secret("db", "two"), 9))
+	must(f.PutSecret(f.ctx, f.secret("db", "two"), 9, nil))
 	expect("the second value", "one")
 	x := must(f.Secret(f.ctx, tenant.Default, "db"))
 	again := x
@@ -47,7 +47,7 @@ func pastSecrets(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	expect("sealed anew", "one")
-	if err := f.DeleteSecret(f.ctx, tenant.Default, "db"); err != nil {
+	if err := f.DeleteSecret(f.ctx, tenant.Default, "db", nil); err != nil {
 		t.Fatal(err)
 	}
 	expect("deleted", "two, sealed anew", "one")
@@ -75,10 +75,10 @@ func pastSecretsAreBounded(t *testing.T, h Harness) {
 		}
 		return names, string(all[0].Sealed), bytes
 	}
-	must(f.PutSecret(f.ctx, f.secret("calm", "a"), 2000))
-	must(f.PutSecret(f.ctx, f.secret("calm", "b"), 2000))
+	must(f.PutSecret(f.ctx, f.secret("calm", "a"), 2000, nil))
+	must(f.PutSecret(f.ctx, f.secret("calm", "b"), 2000, nil))
 	for n := range 30 {
-		must(f.PutSecret(f.ctx, f.secret("db", fmt.Sprint(n)), 2000))
+		must(f.PutSecret(f.ctx, f.secret("db", fmt.Sprint(n)), 2000, nil))
 	}
 	if names, newest, _ := past(); names["db"] != 20 || names["calm"] != 1 || newest != "28" {
 		t.Errorf("of names: %v, the newest %q", names, newest)
@@ -86,15 +86,15 @@ func pastSecretsAreBounded(t *testing.T, h Harness) {
 	large := strings.Repeat("x", 65_000)
 	for n := range 4 {
 		for range 7 {
-			must(f.PutSecret(f.ctx, f.secret(fmt.Sprintf("large%d", n), large), 2000))
+			must(f.PutSecret(f.ctx, f.secret(fmt.Sprintf("large%d", n), large), 2000, nil))
 		}
 	}
 	if names, newest, bytes := past(); bytes > 1<<20 || bytes < 1<<20-70_000 || newest != large || names["large3"] != 6 || names["calm"] != 0 {
 		t.Errorf("of a tenant: %v with %d bytes", names, bytes)
 	}
 	for n := range 1010 {
-		must(f.PutSecret(f.ctx, f.secret(fmt.Sprintf("s%d", n), "x"), 2000))
-		if err := f.DeleteSecret(f.ctx, tenant.Default, fmt.Sprintf("s%d", n)); err != nil {
+		must(f.PutSecret(f.ctx, f.secret(fmt.Sprintf("s%d", n), "x"), 2000, nil))
+		if err := f.DeleteSecret(f.ctx, tenant.Default, fmt.Sprintf("s%d", n), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,13 +126,13 @@ func pastSecretsAreBounded(t *testing.T, h Harness) {
 func secretStampsDoNotComeBack(t *testing.T, h Harness) {
 	f := open(t, h)
 	b := f.secret("b", "x")
-	must(f.PutSecret(f.ctx, b, 9))
+	must(f.PutSecret(f.ctx, b, 9, nil))
 	seen := map[string]bool{must(f.SecretStamp(f.ctx, tenant.Default)): true}
 	for n := range 3 {
 		a := f.secret("a", fmt.Sprint(n))
 		a.CreatedAt, a.UpdatedAt = b.CreatedAt.Add(-time.Hour), b.UpdatedAt.Add(-time.Hour)
-		must(f.PutSecret(f.ctx, a, 9))
-		if err := f.DeleteSecret(f.ctx, tenant.Default, "a"); err != nil {
+		must(f.PutSecret(f.ctx, a, 9, nil))
+		if err := f.DeleteSecret(f.ctx, tenant.Default, "a", nil); err != nil {
 			t.Fatal(err)
 		}
 		stamp := must(f.SecretStamp(f.ctx, tenant.Default))

@@ -16,14 +16,14 @@ func pauses(t *testing.T, h Harness) {
 	now := must(f.Now(f.ctx)).UTC().Truncate(time.Microsecond)
 	pause := func(queue string, p job.Pause) {
 		t.Helper()
-		if err := f.PauseQueue(f.ctx, tenant.Default, queue, p); err != nil {
+		if err := f.PauseQueue(f.ctx, tenant.Default, queue, p, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limit := func(l job.Limit) {
 		t.Helper()
 		l.Tenant = tenant.Default
-		if err := f.SetLimit(f.ctx, l); err != nil {
+		if err := f.SetLimit(f.ctx, l, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,13 +69,13 @@ func pauses(t *testing.T, h Harness) {
 	must(f.Tidy(f.ctx))
 	want("and is tidied", job.Limit{Queue: "slow", Max: 2})
 	pause("mail", first)
-	if err := f.PauseQueue(f.ctx, "acme", "mail", second); err != nil {
+	if err := f.PauseQueue(f.ctx, "acme", "mail", second, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := must(f.Limits(f.ctx, "acme")); !slices.Equal(got, []job.Limit{{Tenant: "acme", Queue: "mail", Pause: second}}) {
 		t.Errorf("another tenant's: %+v", got)
 	}
-	if err := f.PauseQueue(f.ctx, "acme", "mail", job.Pause{}); err != nil {
+	if err := f.PauseQueue(f.ctx, "acme", "mail", job.Pause{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	want("still paused here", job.Limit{Queue: "mail", Pause: first}, job.Limit{Queue: "slow", Max: 2})
@@ -86,7 +86,7 @@ func cordons(t *testing.T, h Harness) {
 	own, all := f.worker(), f.worker()
 	cordon := func(of tenant.ID, w job.WorkerID, on bool, want error) {
 		t.Helper()
-		if err := f.Cordon(f.ctx, of, w, on); !errors.Is(err, want) {
+		if err := f.Cordon(f.ctx, of, w, on, nil); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}

@@ -89,7 +89,7 @@ func concurrencyGroups(t *testing.T, h Harness) {
 		plain.Partition != e.Partition && len(one) != 1 {
 		t.Errorf("running in its partition: %+v", one)
 	}
-	rs = must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
+	rs = must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease})).Ready
 	if len(rs) != 1 || rs[0].Group != e.Group {
 		t.Errorf("released: %+v", rs)
 	}
@@ -192,18 +192,18 @@ func uniqueKeys(t *testing.T, h Harness) {
 		second := f.due(j)
 		second.Trigger, second.UniqueKey = job.ByHand, "t"
 		i := engine.Idempotency{Key: "of the trigger", Answer: []byte("x"), Until: f.now().Add(time.Hour)}
-		got := must(f.Trigger(f.ctx, tenant.Default, second, i))
+		got := must(f.Trigger(f.ctx, tenant.Default, second, i, nil))
 		if len(got.Unique) != 1 || got.Unique[0].Execution != e.ID || got.Unique[0].Job != j.ID {
 			t.Fatalf("got %+v", got)
 		}
 		f.report(succeed(f.took(e.ID)))
-		if got := must(f.Trigger(f.ctx, tenant.Default, second, i)); got.Unique != nil || got.Replay != nil {
+		if got := must(f.Trigger(f.ctx, tenant.Default, second, i, nil)); got.Unique != nil || got.Replay != nil {
 			t.Errorf("after the end of the first: %+v", got)
 		}
 		f.report(again(f.took(second.ID), f.now(), 1)) // a retry keeps the key
 		third := f.due(j)
 		third.Trigger, third.UniqueKey = job.ByHand, "t"
-		if got := must(f.Trigger(f.ctx, tenant.Default, third, engine.Idempotency{})); len(got.Unique) != 1 {
+		if got := must(f.Trigger(f.ctx, tenant.Default, third, engine.Idempotency{}, nil)); len(got.Unique) != 1 {
 			t.Errorf("while the first is tried again: %+v", got)
 		}
 	})
@@ -211,7 +211,7 @@ func uniqueKeys(t *testing.T, h Harness) {
 		f.add("holds it", unique("f"))
 		_, g := f.planned("fires", f.now())
 		g.Executions[0].UniqueKey = "f"
-		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})); len(rs) != 0 {
+		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})).Ready; len(rs) != 0 {
 			t.Errorf("got %+v", rs)
 		}
 		got := f.execution(g.Executions[0].ID)
@@ -256,20 +256,20 @@ func expiry(t *testing.T, h Harness) {
 	if as := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{late.ID}}}, engine.Fence{})); len(as) != 0 {
 		t.Error("what has expired was leased")
 	}
-	if n := must(f.Expire(f.ctx, 100)); n != 1 {
+	if n := len(must(f.Expire(f.ctx, 100))); n != 1 {
 		t.Errorf("%d expired, want 1", n)
 	}
 	got := f.execution(late.ID)
 	if got.Status != job.Expired || got.FinishedAt.IsZero() || got.Error == nil || !got.StartedAt.IsZero() {
 		t.Errorf("got %+v", got)
 	}
-	if n := must(f.Expire(f.ctx, 100)); n != 0 {
+	if n := len(must(f.Expire(f.ctx, 100))); n != 0 {
 		t.Errorf("%d expired again", n)
 	}
 	for !f.now().After(retried.ExpiresAt.Add(10 * time.Millisecond)) {
 		<-time.After(50 * time.Millisecond) // the store's clock cannot be moved
 	}
-	if n := must(f.Expire(f.ctx, 100)); n != 0 {
+	if n := len(must(f.Expire(f.ctx, 100))); n != 0 {
 		t.Errorf("%d that had started expired", n)
 	}
 	if as := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{retried.ID}}}, engine.Fence{})); len(as) != 1 {
@@ -278,7 +278,7 @@ func expiry(t *testing.T, h Harness) {
 	for i := range 5 {
 		f.add(fmt.Sprint("batch ", i), by(now))
 	}
-	if a, b := must(f.Expire(f.ctx, 3)), must(f.Expire(f.ctx, 3)); a != 3 || b != 2 {
+	if a, b := len(must(f.Expire(f.ctx, 3))), len(must(f.Expire(f.ctx, 3))); a != 3 || b != 2 {
 		t.Errorf("in batches of 3: %d, %d", a, b)
 	}
 	if page := must(f.DeadLetters(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, engine.Page{Limit: 10})); len(page.DeadLetters) != 0 {
@@ -399,7 +399,7 @@ func snooze(t *testing.T, h Harness) {
 	}
 	_, c := f.add("asked to stop meanwhile")
 	b := f.took(c.ID)
-	must(f.Cancel(f.ctx, tenant.Default, c.ID, "why"))
+	must(f.Cancel(f.ctx, tenant.Default, c.ID, "why", nil))
 	fin.Outcome.Lease = b.Lease
 	if vs := f.report(fin); !accepted(vs, job.Cancelled) {
 		t.Errorf("asked to stop, then snoozed: %+v", vs)
@@ -412,14 +412,14 @@ func snooze(t *testing.T, h Harness) {
 func drain(t *testing.T, h Harness) {
 	f := open(t, h)
 	w := f.worker()
-	if err := f.Drain(f.ctx, tenant.Default, newID()); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.Drain(f.ctx, tenant.Default, newID(), nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 	if got := must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, time.Hour)); len(got.Drain) != 0 {
 		t.Errorf("unasked: %+v", got)
 	}
 	for range 2 {
-		if err := f.Drain(f.ctx, tenant.Default, w); err != nil {
+		if err := f.Drain(f.ctx, tenant.Default, w, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, time.Hour)); len(got.Drain) != 1 || got.Drain[0] != w {
@@ -430,11 +430,11 @@ func drain(t *testing.T, h Harness) {
 	if err := f.Register(f.ctx, bound, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Drain(f.ctx, tenant.Default, bound.ID); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.Drain(f.ctx, tenant.Default, bound.ID, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
 	must(f.Leave(f.ctx, w))
-	if err := f.Drain(f.ctx, tenant.Default, w); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.Drain(f.ctx, tenant.Default, w, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("one that has left: %v", err)
 	}
 }
@@ -483,8 +483,8 @@ func events(t *testing.T, h Harness) {
 		t.Errorf("after leaving and disowning: %v", got)
 	}
 	f.took(e.ID)
-	must(f.Cancel(f.ctx, tenant.Default, e.ID, "it is late"))
-	must(f.Cancel(f.ctx, tenant.Default, e.ID, "really"))
+	must(f.Cancel(f.ctx, tenant.Default, e.ID, "it is late", nil))
+	must(f.Cancel(f.ctx, tenant.Default, e.ID, "really", nil))
 	must(f.Force(f.ctx, -time.Second, 10))
 	got = must(f.Events(f.ctx, tenant.Default, e.ID))[4:]
 	if len(got) != 2 || got[0].Kind != job.EventAsked || got[0].Note != "it is late" || got[1].Kind != job.EventForced {
@@ -514,10 +514,10 @@ func events(t *testing.T, h Harness) {
 	// Disowning spares what was given lately.
 	_, late := f.add("given lately")
 	w4, given := f.take(late.ID)
-	if rs := must(f.Disown(f.ctx, w4, nil, given[0].LeasedAt)); len(rs) != 0 {
+	if rs := must(f.Disown(f.ctx, w4, nil, given[0].LeasedAt)).Ready; len(rs) != 0 {
 		t.Errorf("disowned what was given after the instant: %+v", rs)
 	}
-	if rs := must(f.Disown(f.ctx, w4, nil, given[0].LeasedAt.Add(time.Second))); len(rs) != 1 {
+	if rs := must(f.Disown(f.ctx, w4, nil, given[0].LeasedAt.Add(time.Second))).Ready; len(rs) != 1 {
 		t.Errorf("did not disown what was given before the instant: %+v", rs)
 	}
 }

@@ -17,14 +17,14 @@ func quotas(t *testing.T, h Harness) {
 	t.Run("overrides", func(t *testing.T) {
 		f := open(t, h)
 		acme := tenant.Tenant{ID: "acme", Name: "Acme", Tier: tenant.Free, CreatedAt: f.now(), Overrides: tenant.Overrides{ActiveJobs: new(int64(7)), DeadLetters: new(true)}}
-		if err := f.CreateTenant(f.ctx, acme); err != nil {
+		if err := f.CreateTenant(f.ctx, acme, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(f.Tenants(f.ctx))[0]; !cmp.Equal(got, acme) {
 			t.Errorf("made: %+v", got)
 		}
 		acme.Overrides = tenant.Overrides{MaxRetries: new(0)}
-		if err := f.UpdateTenant(f.ctx, acme); err != nil {
+		if err := f.UpdateTenant(f.ctx, acme, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(f.Tenants(f.ctx))[0]; !cmp.Equal(got, acme) {
@@ -205,10 +205,10 @@ func activeJobs(t *testing.T, h Harness) {
 	if n := count(); n != 4 {
 		t.Errorf("%d jobs with two deleted, want 4", n)
 	}
-	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "acme", Name: "a", Tier: tenant.Free, CreatedAt: f.now()}); err != nil {
+	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "acme", Name: "a", Tier: tenant.Free, CreatedAt: f.now()}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.UpdateTenant(f.ctx, tenant.Tenant{ID: "acme", Name: "a", Tier: tenant.Pro}); err != nil {
+	if err := f.UpdateTenant(f.ctx, tenant.Tenant{ID: "acme", Name: "a", Tier: tenant.Pro}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out := create(f.ofAcme(100, 1)); !out[0].Over {

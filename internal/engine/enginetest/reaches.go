@@ -25,14 +25,14 @@ func reaches(t *testing.T, h Harness) {
 	}
 	expect(nil)
 	for id, r := range map[tenant.ID]engine.Reach{"a": {Allow: "10.0.0.0/8,fd00::/8"}, "b": {}, "c": {Allow: "192.168.1.0/24", HTTPSOnly: true}} {
-		if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: id, Name: string(id), Tier: tenant.Free, CreatedAt: f.now(), Reach: r.Allow, HTTPSOnly: r.HTTPSOnly}); err != nil {
+		if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: id, Name: string(id), Tier: tenant.Free, CreatedAt: f.now(), Reach: r.Allow, HTTPSOnly: r.HTTPSOnly}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expect(map[tenant.ID]engine.Reach{"a": {Allow: "10.0.0.0/8,fd00::/8"}, "c": {Allow: "192.168.1.0/24", HTTPSOnly: true}})
 	for _, x := range []tenant.Tenant{{ID: "a"}, {ID: "b", HTTPSOnly: true}, {ID: "c", Reach: "192.168.1.0/24"}} {
 		x.Name, x.Tier = string(x.ID), tenant.Free
-		if err := f.UpdateTenant(f.ctx, x); err != nil {
+		if err := f.UpdateTenant(f.ctx, x, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,7 +94,7 @@ func overlap(t *testing.T, h Harness) {
 	fire := func(g engine.Firing) []job.ExecutionID {
 		t.Helper()
 		var ids []job.ExecutionID
-		for _, r := range must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})) {
+		for _, r := range must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})).Ready {
 			ids = append(ids, r.ID)
 		}
 		return ids
@@ -130,7 +130,7 @@ func overlap(t *testing.T, h Harness) {
 		}
 		byHand := j.Fire(newID(), f.now(), f.now())
 		byHand.Trigger = job.ByHand
-		if got := must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{})); got.Unique != nil {
+		if got := must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}, nil)); got.Unique != nil {
 			t.Error("a manual one was refused")
 		}
 	})
@@ -138,7 +138,7 @@ func overlap(t *testing.T, h Harness) {
 		j := f.recurring("by hand", minute(0))
 		byHand := j.Fire(newID(), f.now(), f.now())
 		byHand.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}, nil))
 		if got := fire(f.firing(j, minute(0), minute(1), 1)); len(got) != 1 {
 			t.Errorf("%d fired", len(got))
 		}
@@ -216,7 +216,7 @@ func update(t *testing.T, h Harness) {
 		own := j.Fire(newID(), f.now(), f.now())
 		own.Trigger = job.ByHand
 		own.Join(job.Group{Key: 77, Max: 1, Rate: hourly}) // as another policy sets
-		must(f.Trigger(f.ctx, tenant.Default, own, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, own, engine.Idempotency{}, nil))
 		j.MaxConcurrent, j.Rate = 5, fast
 		if _, err := change(j, func(u *engine.Update) { u.Was = &job.Group{Max: 3, Rate: hourly} }); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func update(t *testing.T, h Harness) {
 		must(f.Fire(f.ctx, []engine.Firing{f.firing(j, future, future.Add(time.Minute), 1)}, engine.Fence{}))
 		byHand := j.Fire(newID(), future, f.now())
 		byHand.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, byHand, engine.Idempotency{}, nil))
 		got, err := change(f.job(j.ID))
 		if err != nil || !got.NextRunAt.Equal(future) {
 			t.Fatalf("next %v, want %v; %v", got.NextRunAt, future, err)
@@ -313,7 +313,7 @@ func update(t *testing.T, h Harness) {
 		if due := must(f.Due(f.ctx, engine.DueFilter{Until: future, Limit: 100})); slices.ContainsFunc(due, func(d engine.Due) bool { return d.Job.ID == j.ID }) {
 			t.Error("a paused job is due")
 		}
-		if rs := must(f.Fire(f.ctx, []engine.Firing{f.firing(p, future, future.Add(time.Minute), 1)}, engine.Fence{})); len(rs) != 0 {
+		if rs := must(f.Fire(f.ctx, []engine.Firing{f.firing(p, future, future.Add(time.Minute), 1)}, engine.Fence{})).Ready; len(rs) != 0 {
 			t.Error("a paused job fired")
 		}
 		if got := f.execution(g.Executions[0].ID); got.Status != job.Waiting {
@@ -344,7 +344,7 @@ func update(t *testing.T, h Harness) {
 		if _, err := change(j); err != nil {
 			t.Fatal(err)
 		}
-		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})); len(rs) != 0 {
+		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})).Ready; len(rs) != 0 {
 			t.Error("it fired")
 		}
 	})
@@ -358,7 +358,7 @@ func calendars(t *testing.T, h Harness) {
 	}
 	for _, spec := range []string{`{"dates":["2026-12-25"]}`, `{}`} {
 		c.Spec = []byte(spec)
-		if err := f.PutCalendar(f.ctx, c); err != nil {
+		if err := f.PutCalendar(f.ctx, c, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(f.Calendar(f.ctx, tenant.Default, "holidays")); !cmp.Equal(got, c) {
@@ -370,16 +370,16 @@ func calendars(t *testing.T, h Harness) {
 	}
 	a := c
 	a.Name = "a"
-	if err := f.PutCalendar(f.ctx, a); err != nil {
+	if err := f.PutCalendar(f.ctx, a, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := must(f.Calendars(f.ctx, tenant.Default)); !cmp.Equal(got, []engine.Calendar{a, c}) {
 		t.Errorf("got %+v", got)
 	}
-	if err := f.DeleteCalendar(f.ctx, tenant.Default, "a"); err != nil {
+	if err := f.DeleteCalendar(f.ctx, tenant.Default, "a", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.DeleteCalendar(f.ctx, tenant.Default, "a"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteCalendar(f.ctx, tenant.Default, "a", nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("twice: %v", err)
 	}
 }

@@ -62,8 +62,8 @@ func search(t *testing.T, h Harness) {
 	}
 	e := f.due(named)
 	e.Trigger, e.ScheduledAt = job.ByHand, now.Add(-5*time.Minute)
-	must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
-	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Pro, CreatedAt: now}); err != nil {
+	must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
+	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: "other", Name: "other", Tier: tenant.Pro, CreatedAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
 	theirs, _ := f.add("theirs", func(j *job.Job, e *job.Execution) { j.Tenant, e.Tenant = "other", "other" })

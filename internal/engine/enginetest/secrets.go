@@ -44,7 +44,7 @@ func namedSecrets(t *testing.T, h Harness) {
 	}
 	empty := must(f.SecretStamp(f.ctx, tenant.Default))
 	x := f.secret("db", "sealed 1")
-	first := must(f.PutSecret(f.ctx, x, 2))
+	first := must(f.PutSecret(f.ctx, x, 2, nil))
 	want := x
 	want.Version, want.Sealed = 1, nil
 	if !cmp.Equal(first, want) {
@@ -53,7 +53,7 @@ func namedSecrets(t *testing.T, h Harness) {
 	one := must(f.SecretStamp(f.ctx, tenant.Default))
 	y := f.secret("db", "sealed 2")
 	y.Key = "k2"
-	second := must(f.PutSecret(f.ctx, y, 2))
+	second := must(f.PutSecret(f.ctx, y, 2, nil))
 	if second.Version != 2 || !second.CreatedAt.Equal(x.CreatedAt) || !second.UpdatedAt.Equal(y.UpdatedAt) || second.Key != "k2" {
 		t.Errorf("stored again: %+v", second)
 	}
@@ -63,11 +63,11 @@ func namedSecrets(t *testing.T, h Harness) {
 		t.Errorf("read: %s", cmp.Diff(second, got))
 	}
 	two := must(f.SecretStamp(f.ctx, tenant.Default))
-	a := must(f.PutSecret(f.ctx, f.secret("a", "x"), 2))
-	if _, err := f.PutSecret(f.ctx, f.secret("b", "x"), 2); !errors.Is(err, engine.ErrFull) {
+	a := must(f.PutSecret(f.ctx, f.secret("a", "x"), 2, nil))
+	if _, err := f.PutSecret(f.ctx, f.secret("b", "x"), 2, nil); !errors.Is(err, engine.ErrFull) {
 		t.Errorf("one too many: %v", err)
 	}
-	if again := must(f.PutSecret(f.ctx, f.secret("a", "y"), 2)); again.Version != 2 {
+	if again := must(f.PutSecret(f.ctx, f.secret("a", "y"), 2, nil)); again.Version != 2 {
 		t.Errorf("the next version where there is no room for more: %+v", again)
 	}
 	all, stamp, err := f.SealedSecrets(f.ctx, tenant.Default)
@@ -89,13 +89,13 @@ func namedSecrets(t *testing.T, h Harness) {
 	if _, err := f.Secret(f.ctx, "other", "db"); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
-	if err := f.DeleteSecret(f.ctx, "other", "db"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteSecret(f.ctx, "other", "db", nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("deleted by another tenant: %v", err)
 	}
-	if err := f.DeleteSecret(f.ctx, tenant.Default, "db"); err != nil {
+	if err := f.DeleteSecret(f.ctx, tenant.Default, "db", nil); err != nil {
 		t.Error(err)
 	}
-	if err := f.DeleteSecret(f.ctx, tenant.Default, "db"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteSecret(f.ctx, tenant.Default, "db", nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
 	if four := must(f.SecretStamp(f.ctx, tenant.Default)); four == stamp {
@@ -127,7 +127,7 @@ func managedSecrets(t *testing.T, h Harness) {
 	if lack := must(f.LackSecrets(f.ctx, tenant.Default, []string{auth.Name})); len(lack) != 1 {
 		t.Error("they can be named")
 	}
-	if err := f.DeleteSecret(f.ctx, tenant.Default, auth.Name); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteSecret(f.ctx, tenant.Default, auth.Name, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("they can be deleted: %v", err)
 	}
 	u := engine.Update{Job: j, AsOf: f.now(), Secrets: []engine.Secret{f.managed(j, "authorization", "a2")}, Unused: []string{token.Name}}
@@ -188,7 +188,7 @@ func secretKeys(t *testing.T, h Harness) {
 	for i := range 5 {
 		s := f.secret(fmt.Sprintf("s%d", i), fmt.Sprint(i))
 		s.Key = fmt.Sprintf("k%d", i%2)
-		must(f.PutSecret(f.ctx, s, 10))
+		must(f.PutSecret(f.ctx, s, 10, nil))
 	}
 	if got := must(f.SecretKeys(f.ctx)); len(got) != 2 || got[0].Key != "k0" || got[1].Key != "k1" || got[0].Sealed == nil {
 		t.Errorf("keys: %+v", got)

@@ -127,7 +127,7 @@ func settling(t *testing.T, h Harness) {
 		if _, as := lease(ids); len(as) != 0 {
 			t.Errorf("%d of a deleted job were leased", len(as))
 		}
-		if n := must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 10)); n != 4 {
+		if n := len(must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 10))); n != 4 {
 			t.Errorf("cancelled %d, want 4", n)
 		}
 		are(t, ids, job.Cancelled)
@@ -139,7 +139,7 @@ func settling(t *testing.T, h Harness) {
 		set(t, j, job.Paused, 2)
 		hand := f.due(j)
 		hand.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, hand, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, hand, engine.Idempotency{}, nil))
 		if _, as := lease([]job.ExecutionID{hand.ID}); len(as) != 1 {
 			t.Error("what was triggered by hand was not leased")
 		}

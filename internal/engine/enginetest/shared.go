@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -79,9 +80,9 @@ func (s *Shared) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine
 	return s.Store.CreateJobs(ctx, cs)
 }
 
-func (s *Shared) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
-	s.note([]job.Execution{e})
-	return s.Store.Trigger(ctx, t, e, i)
+func (s *Shared) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	s.note([]job.Execution{x})
+	return s.Store.Trigger(ctx, t, x, i, e)
 }
 
 func (s *Shared) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
@@ -90,7 +91,7 @@ func (s *Shared) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine
 }
 
 // Fire leaves out what the fence does not let through.
-func (s *Shared) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (s *Shared) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	for _, f := range fs {
 		s.note(f.Executions)
 	}

@@ -30,11 +30,11 @@ func park(t *testing.T, h Harness) {
 	t.Run("it outlives its worker", func(t *testing.T) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt) []job.Ready{
 			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready {
-				return must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease}))
+				return must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease})).Ready
 			},
-			"leave": func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)) },
+			"leave": func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)).Ready },
 			"disown": func(w job.WorkerID, _ job.Attempt) []job.Ready {
-				return must(f.Disown(f.ctx, w, nil, time.Time{}))
+				return must(f.Disown(f.ctx, w, nil, time.Time{})).Ready
 			},
 			"reap": func(w job.WorkerID, _ job.Attempt) []job.Ready {
 				f.expire(w)
@@ -97,7 +97,7 @@ func park(t *testing.T, h Harness) {
 		for i, until := range []time.Duration{-time.Second, time.Hour, -time.Second} {
 			f.park(as[i], f.now().Add(until))
 		}
-		if got := must(f.Cancel(f.ctx, tenant.Default, asked.ID, "enough")); got != job.Cancelled {
+		if got := must(f.Cancel(f.ctx, tenant.Default, asked.ID, "enough", nil)).Status; got != job.Cancelled {
 			t.Errorf("a cancel of what is parked: %v", got)
 		}
 		must(f.Leave(f.ctx, w))
@@ -116,13 +116,13 @@ func park(t *testing.T, h Harness) {
 		}
 		// Its next attempt is no longer parked.
 		next, as2 := f.take(late.ID)
-		if rs := must(f.Leave(f.ctx, next)); len(rs) != 1 || rs[0].ID != late.ID {
+		if rs := must(f.Leave(f.ctx, next)).Ready; len(rs) != 1 || rs[0].ID != late.ID {
 			t.Errorf("the attempt after it: %+v", rs)
 		}
 		if v := f.park(as2[0], f.now()); v.Accepted || v.Reason != job.RefusedStale {
 			t.Errorf("under a token that is over: %+v", v)
 		}
-		if n := must(f.Force(f.ctx, -time.Minute, 10)); n != 0 {
+		if n := len(must(f.Force(f.ctx, -time.Minute, 10))); n != 0 {
 			t.Errorf("forced %d", n)
 		}
 	})
@@ -130,7 +130,7 @@ func park(t *testing.T, h Harness) {
 		_, before := f.add("asked, then parked")
 		_, after := f.add("parked, then asked")
 		_, as := f.take(before.ID, after.ID)
-		if got := must(f.Cancel(f.ctx, tenant.Default, before.ID, "enough")); got != job.Cancelling {
+		if got := must(f.Cancel(f.ctx, tenant.Default, before.ID, "enough", nil)).Status; got != job.Cancelling {
 			t.Errorf("while its worker has it: %v", got)
 		}
 		for _, a := range as {
@@ -139,7 +139,7 @@ func park(t *testing.T, h Harness) {
 			}
 		}
 		for range 2 {
-			if got := must(f.Cancel(f.ctx, tenant.Default, after.ID, "enough")); got != job.Cancelled {
+			if got := must(f.Cancel(f.ctx, tenant.Default, after.ID, "enough", nil)).Status; got != job.Cancelled {
 				t.Errorf("parked: %v", got)
 			}
 		}
@@ -182,7 +182,7 @@ func seeds(f fixture, now time.Time) {
 	var made, shown, refused atomic.Int64
 	for i := range 4 {
 		wg.Go(func() {
-			ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: fmt.Sprintf("seed%d", i), Sealed: []byte{9}, CreatedAt: now})
+			ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: fmt.Sprintf("seed%d", i), Sealed: []byte{9}, CreatedAt: now}, nil)
 			if err != nil {
 				f.Error(err)
 			}
@@ -196,12 +196,12 @@ func seeds(f fixture, now time.Time) {
 	if made.Load() != 1 || len(all) != 1 || all[0].Prefix != "" || !all[0].ExpiresAt.IsZero() {
 		f.Fatalf("made %d of four at once: %+v", made.Load(), all)
 	}
-	if err := f.ShowSigningSecret(f.ctx, "other", all[0].ID, "whsec_x"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.ShowSigningSecret(f.ctx, "other", all[0].ID, "whsec_x", nil); !errors.Is(err, engine.ErrNotFound) {
 		f.Errorf("another tenant is shown it: %v", err)
 	}
 	for range 4 {
 		wg.Go(func() {
-			switch err := f.ShowSigningSecret(f.ctx, tenant.Default, all[0].ID, "whsec_x"); {
+			switch err := f.ShowSigningSecret(f.ctx, tenant.Default, all[0].ID, "whsec_x", nil); {
 			case err == nil:
 				shown.Add(1)
 			case errors.Is(err, engine.ErrConflict):
@@ -218,10 +218,10 @@ func seeds(f fixture, now time.Time) {
 	if all = must(f.SigningSecrets(f.ctx, tenant.Default)); all[0].Prefix != "whsec_x" {
 		f.Errorf("shown: %+v", all)
 	}
-	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, all[0].ID); err != nil {
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, all[0].ID, nil); err != nil {
 		f.Fatal(err)
 	}
-	if ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: "again", Sealed: []byte{9}, CreatedAt: now}); !ok || err != nil {
+	if ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: "again", Sealed: []byte{9}, CreatedAt: now}, nil); !ok || err != nil {
 		f.Errorf("after all were revoked: %v, %v", ok, err)
 	}
 }
@@ -235,12 +235,12 @@ func signingSecrets(t *testing.T, h Harness) {
 		}
 	}
 	other := tenant.ID("other")
-	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: other, Name: "other", Tier: tenant.Free, CreatedAt: now}); err != nil {
+	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: other, Name: "other", Tier: tenant.Free, CreatedAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
 	add := func(s engine.SigningSecret, until time.Time) {
 		t.Helper()
-		if _, err := f.AddSigningSecret(f.ctx, s, until, engine.Idempotency{}); err != nil {
+		if _, err := f.AddSigningSecret(f.ctx, s, until, engine.Idempotency{}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,21 +270,21 @@ func signingSecrets(t *testing.T, h Harness) {
 		add(secret(n, tenant.Default), now.Add(time.Hour))
 	}
 	once := engine.Idempotency{Key: "sign", Hash: [32]byte{4}, Answer: []byte("signed"), Until: now.Add(time.Hour)}
-	if _, err := f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once); !errors.Is(err, engine.ErrConflict) {
+	if _, err := f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once, nil); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := f.DeleteSigningSecret(f.ctx, other, "s04"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteSigningSecret(f.ctx, other, "s04", nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
-	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); err != nil {
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04", nil); err != nil {
 		t.Error(err)
 	}
 	for _, want := range []string{"", "signed"} { // the key of the request that was refused is free
-		if got := must(f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once)); string(got.Replay) != want {
+		if got := must(f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once, nil)); string(got.Replay) != want {
 			t.Errorf("under a key: %q, want %q", got.Replay, want)
 		}
 	}
-	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04", nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("a second time: %v", err)
 	}
 	if got := must(f.SigningSecrets(f.ctx, other)); len(got) != 1 || !got[0].ExpiresAt.IsZero() {

@@ -18,7 +18,7 @@ func signIns(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now().UTC().Truncate(time.Microsecond)
 	key := engine.Key{ID: "k1", Tenant: tenant.Default, Role: tenant.Admin, Name: "people", Hash: [32]byte{1}, CreatedAt: now}
-	must(f.AddKey(f.ctx, tenant.Default, key, 9, engine.Idempotency{}))
+	must(f.AddKey(f.ctx, tenant.Default, key, 9, engine.Idempotency{}, nil))
 	of := func(n byte, key string, after time.Duration) engine.SignIn {
 		return engine.SignIn{
 			Hash: [32]byte{n, 5}, ID: string('a' + rune(n)), Tenant: tenant.Default, Role: tenant.Admin, Name: "people", Key: key,
@@ -27,7 +27,7 @@ func signIns(t *testing.T, h Harness) {
 	}
 	add := func(s engine.SignIn) {
 		t.Helper()
-		if err := f.AddSignIn(f.ctx, s, 2); err != nil {
+		if err := f.AddSignIn(f.ctx, s, 2, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,10 +75,10 @@ func signIns(t *testing.T, h Harness) {
 	add(other)
 	lacks(over, "over")
 
-	if err := f.EndSignIn(f.ctx, third.Hash); err != nil {
+	if err := f.EndSignIn(f.ctx, third.Hash, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.EndSignIn(f.ctx, third.Hash); !errors.Is(err, engine.ErrNotFound) {
+	if err := f.EndSignIn(f.ctx, third.Hash, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("ended twice: %v", err)
 	}
 	lacks(third, "ended")
@@ -90,7 +90,7 @@ func signIns(t *testing.T, h Harness) {
 	if got := must(f.SignIn(f.ctx, second.Hash)); !got.EndsAt.Equal(now.Add(time.Minute)) {
 		t.Errorf("ends %v, the key %v", got.EndsAt, now.Add(time.Minute))
 	}
-	if err := f.RevokeKey(f.ctx, tenant.Default, "k1", now); err != nil {
+	if err := f.RevokeKey(f.ctx, tenant.Default, "k1", now, nil); err != nil {
 		t.Fatal(err)
 	}
 	lacks(second, "its key is revoked")
@@ -126,7 +126,7 @@ func signInLists(t *testing.T, h Harness) {
 		for _, c := range change {
 			c(&x)
 		}
-		if err := f.AddSignIn(f.ctx, x, 9); err != nil {
+		if err := f.AddSignIn(f.ctx, x, 9, nil); err != nil {
 			t.Fatal(err)
 		}
 		return x
@@ -140,7 +140,7 @@ func signInLists(t *testing.T, h Harness) {
 		if id == "expires" {
 			key.ExpiresAt = now.Add(time.Minute)
 		}
-		must(f.AddKey(f.ctx, tenant.Default, key, 9, engine.Idempotency{}))
+		must(f.AddKey(f.ctx, tenant.Default, key, 9, engine.Idempotency{}, nil))
 	}
 	a, b := add("a", 1), add("b", 2) // of the same instant: the greater hash first
 	c := add("c", 3, after(time.Second), by("works"))
@@ -151,7 +151,7 @@ func signInLists(t *testing.T, h Harness) {
 	add("revoked", 7, by("revoked"))
 	add("idle", 8, func(x *engine.SignIn) { x.UsedAt = filter.UsedAfter })
 	over := add("over", 9, func(x *engine.SignIn) { x.EndsAt = now.Add(30 * time.Minute) })
-	if err := f.RevokeKey(f.ctx, tenant.Default, "revoked", now); err != nil {
+	if err := f.RevokeKey(f.ctx, tenant.Default, "revoked", now, nil); err != nil {
 		t.Fatal(err)
 	}
 
@@ -184,7 +184,7 @@ func signInLists(t *testing.T, h Harness) {
 		t.Errorf("first: %v, %+v", got, first.Total)
 	}
 	add("new", 20, after(time.Hour))
-	if err := f.EndSignIn(f.ctx, c.Hash); err != nil { // where the page ended
+	if err := f.EndSignIn(f.ctx, c.Hash, nil); err != nil { // where the page ended
 		t.Fatal(err)
 	}
 	second := find(filter, engine.Page{Limit: 2, Cursor: first.Next})

@@ -60,7 +60,7 @@ func stats(t *testing.T, h Harness) {
 		}
 		e = f.due(j) // one more, which is tallied: the latest counts
 		e.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
 		f.report(die(f.took(e.ID), 1))
 		if got := read(j.ID)[0]; got.Total != 2 || got.LastStatus != job.Failed {
 			t.Errorf("after another: %+v", got)
@@ -73,7 +73,7 @@ func stats(t *testing.T, h Harness) {
 		for range 30 {
 			e := f.due(j)
 			e.Trigger = job.ByHand
-			must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+			must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
 			ids = append(ids, e.ID)
 		}
 		_, as := f.take(ids...)
@@ -90,7 +90,7 @@ func stats(t *testing.T, h Harness) {
 		f.report(fs[20:]...)
 		last := f.due(j)
 		last.Trigger = job.ByHand
-		must(f.Trigger(f.ctx, tenant.Default, last, engine.Idempotency{}))
+		must(f.Trigger(f.ctx, tenant.Default, last, engine.Idempotency{}, nil))
 		f.report(again(f.took(last.ID), f.now(), 1))
 		f.report(succeed(f.took(last.ID)))
 		var sum time.Duration

@@ -188,7 +188,7 @@ func glances(t *testing.T, h Harness) {
 		for i := range 4 {
 			e := f.due(j)
 			e.Trigger, e.ScheduledAt = job.ByHand, first.ScheduledAt.Add(time.Duration(i+1)*time.Microsecond)
-			must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+			must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}, nil))
 			ids = append(ids, e.ID)
 		}
 		_, as = f.take(ids[0], ids[1])
@@ -228,8 +228,8 @@ func glances(t *testing.T, h Harness) {
 		}
 		early := f.due(j)
 		early.Trigger, early.ScheduledAt = job.ByHand, f.now().Add(2*time.Hour)
-		must(f.Trigger(f.ctx, tenant.Default, early, engine.Idempotency{}))
-		must(f.Cancel(f.ctx, tenant.Default, early.ID, ""))
+		must(f.Trigger(f.ctx, tenant.Default, early, engine.Idempotency{}, nil))
+		must(f.Cancel(f.ctx, tenant.Default, early.ID, "", nil))
 		if none := must(f.Recent(f.ctx, tenant.Default, []job.ID{j.ID}, 10, f.now().Add(time.Hour))); len(none[0]) != 0 {
 			t.Errorf("finished before: %+v", none)
 		}
@@ -297,18 +297,23 @@ func glances(t *testing.T, h Harness) {
 	t.Run("ends are told", func(t *testing.T) { endsAreTold(t, h) })
 }
 
-// endsAreTold is that whoever asks for it is told what ended without a result, once, and whose it is.
+// endsAreTold checks that a method that ends executions without a result answers with them, once, and whose they are.
 func endsAreTold(t *testing.T, h Harness) {
 	f := open(t, h)
 	told := map[job.ExecutionID]engine.Ended{}
-	ctx := engine.TellingEnds(f.ctx, func(es []engine.Ended) {
+	tell := func(es []engine.Ended) {
 		for _, e := range es {
 			if _, twice := told[e.Execution]; twice {
 				t.Errorf("told twice: %+v", e)
 			}
 			told[e.Execution] = e
 		}
-	})
+	}
+	reap := func() engine.Reaped {
+		got := must(f.Reap(f.ctx, 10, 2))
+		tell(got.Ended)
+		return got
+	}
 	wants := func(e job.Execution, s job.Status) {
 		t.Helper()
 		x, ok := told[e.ID]
@@ -326,21 +331,21 @@ func endsAreTold(t *testing.T, h Harness) {
 	_, late := f.add("late", func(_ *job.Job, e *job.Execution) { e.ExpiresAt = f.now().Add(-time.Second) })
 	w, _ := f.take(kills.ID)
 	f.expire(w)
-	if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 1 || len(told) != 0 {
+	if back := reap(); len(back.Ready) != 1 || len(told) != 0 {
 		t.Fatalf("lost once: %+v, told %v", back, told)
 	}
 	w, _ = f.take(kills.ID)
 	f.expire(w)
-	if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 0 || back.Poisoned != 1 {
+	if back := reap(); len(back.Ready) != 0 || back.Poisoned != 1 {
 		t.Errorf("lost twice: %+v", back)
 	}
 	wants(kills, job.Failed)
-	must(f.Expire(ctx, 10))
+	tell(must(f.Expire(f.ctx, 10)))
 	wants(late, job.Expired)
 
 	_, waits := f.add("waits")
 	for range 2 { // the second finds it so
-		must(f.Cancel(ctx, tenant.Default, waits.ID, "enough"))
+		tell(must(f.Cancel(f.ctx, tenant.Default, waits.ID, "enough", nil)).Ended)
 	}
 	wants(waits, job.Cancelled)
 	_, runs := f.add("runs")
@@ -348,45 +353,47 @@ func endsAreTold(t *testing.T, h Harness) {
 	f.take(runs.ID)
 	w, _ = f.take(goes.ID)
 	for _, e := range []job.Execution{runs, goes} {
-		must(f.Cancel(ctx, tenant.Default, e.ID, "enough"))
+		tell(must(f.Cancel(f.ctx, tenant.Default, e.ID, "enough", nil)).Ended)
 	}
 	f.expire(w)
-	if back := must(f.Reap(ctx, 10, 2)); back.Cancelled != 1 {
+	if back := reap(); back.Cancelled != 1 {
 		t.Errorf("lost, and asked to stop: %+v", back)
 	}
 	wants(goes, job.Cancelled)
-	if n := must(f.Force(ctx, -time.Second, 10)); n != 1 {
-		t.Errorf("%d were forced, want 1", n)
-	}
+	tell(must(f.Force(f.ctx, -time.Second, 10)))
 	wants(runs, job.Cancelled)
 
 	gone, own := f.add("deleted")
 	more := f.due(gone)
 	more.Trigger = job.ByHand
-	if c := must(f.Trigger(ctx, tenant.Default, more, engine.Idempotency{})); c.Unique != nil {
+	if c := must(f.Trigger(f.ctx, tenant.Default, more, engine.Idempotency{}, nil)); c.Unique != nil {
 		t.Fatalf("got %+v", c)
 	}
 	for range 2 {
-		must(f.DeleteJob(ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: f.now()}))
+		tell(must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: f.now()})).Ended)
 	}
 	wants(own, job.Cancelled)
 	wants(more, job.Cancelled)
 	// What is handed back and not to run again, in each of the ways to do that.
-	for _, back := range []func(w job.WorkerID, l job.Lease) ([]job.Ready, error){
-		func(w job.WorkerID, l job.Lease) ([]job.Ready, error) { return f.Release(ctx, w, []job.Lease{l}) },
-		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Disown(ctx, w, nil, time.Time{}) },
-		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Leave(ctx, w) },
+	for _, back := range []func(w job.WorkerID, l job.Lease) (engine.Requeued, error){
+		func(w job.WorkerID, l job.Lease) (engine.Requeued, error) { return f.Release(f.ctx, w, []job.Lease{l}) },
+		func(w job.WorkerID, _ job.Lease) (engine.Requeued, error) {
+			return f.Disown(f.ctx, w, nil, time.Time{})
+		},
+		func(w job.WorkerID, _ job.Lease) (engine.Requeued, error) { return f.Leave(f.ctx, w) },
 	} {
 		j, e := f.add("handed back")
 		w, as := f.take(e.ID)
-		must(f.DeleteJob(ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
+		tell(must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()})).Ended)
 		if len(told) != 0 {
 			t.Errorf("what runs is told as ended: %+v", told)
 		}
 		for range 2 {
-			if ready := must(back(w, as[0].Lease)); len(ready) != 0 {
-				t.Errorf("of a deleted job came back: %+v", ready)
+			got := must(back(w, as[0].Lease))
+			if len(got.Ready) != 0 {
+				t.Errorf("of a deleted job came back: %+v", got.Ready)
 			}
+			tell(got.Ended)
 		}
 		wants(e, job.Cancelled)
 	}
@@ -396,7 +403,7 @@ func endsAreTold(t *testing.T, h Harness) {
 		t.Helper()
 		x := f.firing(j, at.Add(time.Duration(n)*time.Minute), at.Add(time.Duration(n+1)*time.Minute), 1)
 		x.Overlap = overlap
-		must(f.Fire(ctx, []engine.Firing{x}, engine.Fence{}))
+		tell(must(f.Fire(f.ctx, []engine.Firing{x}, engine.Fence{})).Ended)
 		return x
 	}
 	skips := f.recurring("skips", at)
@@ -404,13 +411,13 @@ func endsAreTold(t *testing.T, h Harness) {
 	second := fire(skips, job.OverlapSkip, 1)
 	second.Executions[0].Job = skips.ID
 	wants(second.Executions[0], job.Skipped)
-	must(f.Fire(ctx, []engine.Firing{second}, engine.Fence{})) // it is no longer as given: nothing is told
+	tell(must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})).Ended) // it is no longer as given: nothing is told
 	third := f.firing(skips, at.Add(2*time.Minute), at.Add(3*time.Minute), 0)
 	record := first.Executions[0]
 	record.ID, record.Job, record.Status, record.ScheduledAt, record.FinishedAt = newID(), skips.ID, job.Skipped, at.Add(90*time.Second), f.now()
 	third.Skips = []job.Execution{record}
 	for range 2 {
-		must(f.Fire(ctx, []engine.Firing{third}, engine.Fence{}))
+		tell(must(f.Fire(f.ctx, []engine.Firing{third}, engine.Fence{})).Ended)
 	}
 	wants(record, job.Skipped)
 	replaces := f.recurring("replaces", at)
@@ -434,10 +441,10 @@ func revisions(t *testing.T, h Harness) {
 	if got := must(f.Revisions(f.ctx, f.job(j.ID), 0, 10)); len(got) != 0 {
 		t.Errorf("of one that is new: %+v", got)
 	}
-	ctx := engine.Audited(f.ctx, audit.Entry{Tenant: tenant.Default, At: f.now(), By: "ann", Role: tenant.Operator, Action: "job.update", Object: j.ID.String(), Count: 1})
 	u := as("v2")
+	u.Entry = &audit.Entry{Tenant: tenant.Default, At: f.now(), By: "ann", Role: tenant.Operator, Action: "job.update", Object: j.ID.String(), Count: 1}
 	u.Job.Tags = []string{"x"}
-	must(f.UpdateJob(ctx, tenant.Default, u))
+	must(f.UpdateJob(f.ctx, tenant.Default, u))
 	u = as("v3")
 	u.Job.Payload = []byte(`{"n":3}`)
 	must(f.UpdateJob(f.ctx, tenant.Default, u))
