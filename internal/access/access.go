@@ -308,7 +308,7 @@ func BootstrapWorker(ctx context.Context, store engine.Keys, chosen string, now 
 			id = in
 		}
 	}
-	_, err := store.AddKey(ctx, tenant.Default, engine.Key{ID: id, Role: tenant.Worker, Name: "bootstrap worker", Hash: hash, CreatedAt: now}, mostKeys, engine.Idempotency{})
+	_, err := store.AddKey(ctx, tenant.Default, engine.Key{ID: id, Role: tenant.Worker, Name: "bootstrap worker", Hash: hash, CreatedAt: now}, mostKeys, engine.Idempotency{}, nil)
 	if err != nil {
 		return fmt.Errorf("store the bootstrap key for workers: %w", err)
 	}
@@ -321,7 +321,7 @@ func Recover(ctx context.Context, store engine.Keys, host string, now time.Time)
 	id, secret = NewKey()
 	entry := audit.Entry{Tenant: tenant.Default, At: now, By: "recovered on " + host, Role: tenant.System, Action: "api_key.create", Object: id, Count: 1}
 	k := engine.Key{ID: id, Tenant: tenant.Default, Role: tenant.System, Name: "recovered", Hash: sha256.Sum256([]byte(secret)), CreatedAt: now}
-	if _, err := store.AddKey(engine.Audited(ctx, entry), tenant.Default, k, mostKeys, engine.Idempotency{}); err != nil {
+	if _, err := store.AddKey(ctx, tenant.Default, k, mostKeys, engine.Idempotency{}, &entry); err != nil {
 		return "", "", fmt.Errorf("store a key: %w", err)
 	}
 	return id, secret, nil

@@ -355,7 +355,7 @@ func TestWhatASignInRefuses(t *testing.T) {
 func signedInHeader(f face) string {
 	f.Helper()
 	id, text := access.NewKey()
-	if _, err := f.store.AddKey(f.Context(), "default", engine.Key{ID: id, Tenant: "default", Role: "system", Name: "more", Hash: sha256.Sum256([]byte(text)), CreatedAt: time.Now()}, 10, engine.Idempotency{}); err != nil {
+	if _, err := f.store.AddKey(f.Context(), "default", engine.Key{ID: id, Tenant: "default", Role: "system", Name: "more", Hash: sha256.Sum256([]byte(text)), CreatedAt: time.Now()}, 10, engine.Idempotency{}, nil); err != nil {
 		f.Fatal(err)
 	}
 	return "Bearer " + text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -159,7 +160,7 @@ func (s *keyless) Key(_ context.Context, hash [32]byte) (engine.Key, error) {
 	return k, nil
 }
 
-func (s *keyless) AddKey(_ context.Context, _ tenant.ID, k engine.Key, _ int, _ engine.Idempotency) (engine.Created, error) {
+func (s *keyless) AddKey(_ context.Context, _ tenant.ID, k engine.Key, _ int, _ engine.Idempotency, _ *audit.Entry) (engine.Created, error) {
 	if !time.Now().Before(s.silent) {
 		s.keys[k.Hash] = k
 	}

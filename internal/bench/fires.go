@@ -305,10 +305,10 @@ type stager struct {
 }
 
 // Fire fires, and notes what may be leased then.
-func (s stager) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
-	rs, err := s.Store.Fire(ctx, fs, f)
-	s.rig.fires.stage(rs, s.rig.Clock.Now())
-	return rs, err
+func (s stager) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
+	got, err := s.Store.Fire(ctx, fs, f)
+	s.rig.fires.stage(got.Ready, s.rig.Clock.Now())
+	return got, err
 }
 
 // reach waits until a count has come to what is wanted; not all: it has not changed for as long as patience.

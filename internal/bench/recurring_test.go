@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/bench"
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
@@ -67,7 +66,7 @@ type unfair struct {
 	fire func([]engine.Firing) []engine.Firing
 }
 
-func (u unfair) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
+func (u unfair) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
 	return u.Store.Fire(ctx, u.fire(fs), f)
 }
 

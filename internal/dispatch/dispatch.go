@@ -54,7 +54,7 @@ var ErrStopped = errors.New("the dispatcher has stopped")
 type Store interface {
 	engine.Sessions
 	engine.Leases
-	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error)
 	Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error)
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
 	Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error)
@@ -318,7 +318,7 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 
 // disown returns what a session holds beyond what is known of, of what it was given before an instant; zero: at any time.
 func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
-	rs, err := d.store.Disown(ctx, w, keep, before)
+	got, err := d.store.Disown(ctx, w, keep, before)
 	if err != nil {
 		return nil, err
 	}
@@ -327,39 +327,39 @@ func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Toke
 		s.suspect = false
 	}
 	d.mu.Unlock()
-	if len(rs) > 0 {
-		d.log.Warn("executions that their worker never heard of are queued again", "worker", w, "executions", len(rs))
+	if len(got.Ready) > 0 {
+		d.log.Warn("executions that their worker never heard of are queued again", "worker", w, "executions", len(got.Ready))
 	}
-	d.Offer(rs)
-	return rs, nil
+	d.Offer(got.Ready)
+	return got.Ready, nil
 }
 
 // Leave ends a worker's session; what it held is offered to others at once.
 func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
-	rs, err := d.store.Leave(ctx, w)
+	got, err := d.store.Leave(ctx, w)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	delete(d.known, w)
 	d.mu.Unlock()
-	d.Offer(rs)
+	d.Offer(got.Ready)
 	return nil
 }
 
 // Release hands executions back, uncharged.
 func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error {
-	rs, err := d.store.Release(ctx, w, ls)
+	got, err := d.store.Release(ctx, w, ls)
 	if err != nil {
 		return err
 	}
-	back := make(map[job.ExecutionID]bool, len(rs))
-	for _, r := range rs {
+	back := make(map[job.ExecutionID]bool, len(got.Ready))
+	for _, r := range got.Ready {
 		back[r.ID] = true
 	}
 	over := slices.DeleteFunc(slices.Clone(ls), func(l job.Lease) bool { return !back[l.Execution] }) // the worker may name what is not its own
 	d.settle(w, ls, over, 0, 0)
-	d.Offer(rs)
+	d.Offer(got.Ready)
 	return nil
 }
 

@@ -258,36 +258,36 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant, _ engine.Fence) 
 	return out, nil
 }
 
-func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
+func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disowned = append(f.disowned, before)
-	var out []job.Ready
+	var out engine.Requeued
 	for l, r := range f.held {
 		if !slices.Contains(keep, l.Token) && (before.IsZero() || f.given[l].Before(before)) {
 			delete(f.held, l)
 			f.free[r.ID] = r
-			out = append(out, r)
+			out.Ready = append(out.Ready, r)
 		}
 	}
 	return out, nil
 }
 
-func (f *fakeStore) Release(_ context.Context, _ job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+func (f *fakeStore) Release(_ context.Context, _ job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []job.Ready
+	var out engine.Requeued
 	for _, l := range ls {
 		if r, ok := f.held[l]; ok {
 			delete(f.held, l)
 			f.free[r.ID] = r
-			out = append(out, r)
+			out.Ready = append(out.Ready, r)
 		}
 	}
 	return out, nil
 }
 
-func (f *fakeStore) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
+func (f *fakeStore) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
 	return f.Disown(ctx, w, nil, time.Time{})
 }
 

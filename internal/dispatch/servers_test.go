@@ -112,7 +112,7 @@ func (c *cluster) node(name string) *node {
 }
 
 func (c *cluster) limit(n int) {
-	if err := c.store.SetLimit(c.ctx, job.Limit{Tenant: tenant.Default, Max: n}); err != nil {
+	if err := c.store.SetLimit(c.ctx, job.Limit{Tenant: tenant.Default, Max: n}, nil); err != nil {
 		c.Fatal(err)
 	}
 }

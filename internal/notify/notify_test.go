@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/notice"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -40,11 +41,11 @@ type world struct {
 func (w *world) Now() time.Time                       { return w.now }
 func (w *world) After(time.Duration) <-chan time.Time { panic("not used") }
 
-func (w *world) PutRule(context.Context, notice.Rule, int) error { panic("not used") }
+func (w *world) PutRule(context.Context, notice.Rule, int, *audit.Entry) error { panic("not used") }
 func (w *world) Rule(context.Context, tenant.ID, string) (notice.Rule, error) {
 	panic("not used")
 }
-func (w *world) DeleteRule(context.Context, tenant.ID, string) error { panic("not used") }
+func (w *world) DeleteRule(context.Context, tenant.ID, string, *audit.Entry) error { panic("not used") }
 func (w *world) Rules(context.Context, tenant.ID) ([]notice.Rule, error) {
 	return w.rules, nil
 }

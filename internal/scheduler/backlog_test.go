@@ -48,7 +48,7 @@ func catchUpAll(limit int) func(*job.Job) {
 // create stores jobs of one tenant, and the tenant.
 func create(t *testing.T, store engine.Store, js ...job.Job) {
 	t.Helper()
-	if err := store.CreateTenant(t.Context(), tenant.Tenant{ID: js[0].Tenant, Name: string(js[0].Tenant), CreatedAt: js[0].UpdatedAt}); err != nil {
+	if err := store.CreateTenant(t.Context(), tenant.Tenant{ID: js[0].Tenant, Name: string(js[0].Tenant), CreatedAt: js[0].UpdatedAt}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for part := range slices.Chunk(js, 500) {
@@ -76,13 +76,13 @@ type observed struct {
 	skips map[job.ID]int
 }
 
-func (o *observed) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (o *observed) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	rs, err := o.Store.Fire(ctx, fs, x)
 	if err != nil {
 		return rs, err
 	}
 	is := map[job.ExecutionID]bool{}
-	for _, r := range rs {
+	for _, r := range rs.Ready {
 		is[r.ID] = true
 	}
 	o.mu.Lock()
@@ -271,15 +271,15 @@ type dying struct {
 	calls int
 }
 
-func (d *dying) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (d *dying) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	switch d.calls++; d.calls % 5 {
 	case 3:
 		d.die()
-		return nil, context.Canceled
+		return engine.Fired{}, context.Canceled
 	case 0:
 		_, err := d.Store.Fire(context.WithoutCancel(ctx), fs, x)
 		d.die()
-		return nil, errors.Join(err, context.Canceled)
+		return engine.Fired{}, errors.Join(err, context.Canceled)
 	}
 	return d.Store.Fire(ctx, fs, x)
 }

@@ -121,7 +121,7 @@ func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence e
 			if p.stuck[fs[0].Job].most == 0 { // else it says nothing of larger ones
 				p.done++
 			}
-			ready = append(ready, rs...)
+			ready = append(ready, rs.Ready...)
 			p.clear(fs)
 			continue
 		case ctx.Err() != nil || errors.Is(err, engine.ErrSchema) || errors.Is(err, engine.ErrUnavailable) && !tooSlow:

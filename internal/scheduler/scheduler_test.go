@@ -80,7 +80,7 @@ func (f *fakeStore) Ahead(_ context.Context, _ []job.Partition, from time.Time, 
 	return counts, f.err
 }
 
-func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fence = x
@@ -92,10 +92,10 @@ func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) 
 	f.most = max(f.most, rows)
 	if f.refuse != nil {
 		if err := f.refuse(fs); err != nil {
-			return nil, err
+			return engine.Fired{}, err
 		}
 	}
-	var rs []job.Ready
+	var out engine.Fired
 	at := map[job.ID]int{}
 	for i, j := range f.jobs {
 		at[j.ID] = i
@@ -113,10 +113,10 @@ func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) 
 		f.jobs[i].Runs += g.Runs
 		f.fired = append(f.fired, g)
 		for _, e := range g.Executions {
-			rs = append(rs, e.Ready())
+			out.Ready = append(out.Ready, e.Ready())
 		}
 	}
-	return rs, nil
+	return out, nil
 }
 
 func (f *fakeStore) Calendar(_ context.Context, t tenant.ID, name string) (engine.Calendar, error) {

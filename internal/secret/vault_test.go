@@ -61,7 +61,7 @@ func (b *bed) put(v *Vault, name, value string) {
 	b.Helper()
 	s, err := v.Seal(tenant.Default, name, value, b.now)
 	if err == nil {
-		_, err = b.store.PutSecret(b.Context(), s, 1000)
+		_, err = b.store.PutSecret(b.Context(), s, 1000, nil)
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -166,7 +166,7 @@ func TestGuardsElsewhere(t *testing.T) {
 	}
 	// Changed and deleted, it is still what the attempt was given, to every server.
 	b.put(here, "a", "another-value")
-	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a"); err != nil {
+	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	b.now = b.now.Add(time.Minute)
@@ -283,7 +283,7 @@ func TestWhatCameAndWentIsKnown(t *testing.T) {
 	b.now = b.now.Add(-time.Hour) // the clock of another server
 	b.put(here, "a", "value-of-a")
 	b.now = at
-	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a"); err != nil {
+	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	s, err := there.snapshot(t.Context(), tenant.Default, 0)

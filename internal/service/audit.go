@@ -37,13 +37,13 @@ func (s *shared) entry(p tenant.Principal, action, object string, d detail) audi
 	return e
 }
 
-// audited is a context with which a method of the store that changes something also writes an entry. What the product
-// does by itself is not written down: someone has asked for it before.
-func (s *shared) audited(ctx context.Context, p tenant.Principal, action, object string, d detail) context.Context {
+// audited returns the entry that the store writes with a change. It is nil for what the product does by itself: someone has
+// asked for it before.
+func (s *shared) audited(p tenant.Principal, action, object string, d detail) *audit.Entry {
 	if p.Internal {
-		return ctx
+		return nil
 	}
-	return engine.Audited(ctx, s.entry(p, action, object, d))
+	return new(s.entry(p, action, object, d))
 }
 
 // of is the principal as it acts in another tenant, in whose log it is to be found.

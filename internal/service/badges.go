@@ -57,7 +57,7 @@ func (s *Settings) AddBadge(ctx context.Context, p tenant.Principal, ref engine.
 	if b.Label != "" {
 		told["label"] = b.Label
 	}
-	made, err := s.store.AddBadge(s.audited(ctx, p, "badge.create", b.ID, detail{After: told}), b, maxBadges, once.with(out, b.CreatedAt))
+	made, err := s.store.AddBadge(ctx, b, maxBadges, once.with(out, b.CreatedAt), s.audited(p, "badge.create", b.ID, detail{After: told}))
 	if isConflict(err) {
 		return out, nil, &OverQuota{What: fmt.Sprintf("A tenant has at most %d badges; revoke those that are shown nowhere.", maxBadges)}
 	}
@@ -107,7 +107,7 @@ func (s *Settings) DeleteBadge(ctx context.Context, p tenant.Principal, id strin
 	if err := allow(p, tenant.Write); err != nil {
 		return BadgeOf{}, err
 	}
-	b, err := s.store.DeleteBadge(s.audited(ctx, p, "badge.revoke", id, detail{}), p.Tenant, id)
+	b, err := s.store.DeleteBadge(ctx, p.Tenant, id, s.audited(p, "badge.revoke", id, detail{}))
 	if err != nil {
 		return BadgeOf{}, err
 	}

@@ -84,7 +84,7 @@ func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name str
 	if had {
 		told.Before = fields{"calendar": string(was.Spec)}
 	}
-	if err := s.store.PutCalendar(s.audited(ctx, p, "calendar.put", name, told), engine.Calendar{Tenant: p.Tenant, Name: name, Spec: kept, UpdatedAt: out.UpdatedAt}); err != nil {
+	if err := s.store.PutCalendar(ctx, engine.Calendar{Tenant: p.Tenant, Name: name, Spec: kept, UpdatedAt: out.UpdatedAt}, s.audited(p, "calendar.put", name, told)); err != nil {
 		return out, err
 	}
 	if !had {
@@ -240,7 +240,7 @@ func (s *Settings) DeleteCalendar(ctx context.Context, p tenant.Principal, name 
 			return c, &NotDone{"delete", fmt.Sprintf("The job %q (%s) uses the calendar; change or delete the job first.", users[0].Name, users[0].ID)}
 		}
 		if after = last; after.IsZero() {
-			return c, s.store.DeleteCalendar(s.audited(ctx, p, "calendar.delete", name, detail{}), p.Tenant, name)
+			return c, s.store.DeleteCalendar(ctx, p.Tenant, name, s.audited(p, "calendar.delete", name, detail{}))
 		}
 	}
 }

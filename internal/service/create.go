@@ -461,7 +461,7 @@ func (s *Jobs) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, 
 	if override != nil {
 		told.After["payload_override"] = digest(override)
 	}
-	out, err := s.store.Trigger(s.audited(ctx, p, "job.trigger", j.ID.String(), told), p.Tenant, e, once.with(e, now))
+	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now), s.audited(p, "job.trigger", j.ID.String(), told))
 	if err == nil {
 		err = failpoint.Hit("api.afterCommitBeforeReply")
 	}

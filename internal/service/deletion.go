@@ -51,15 +51,15 @@ func (s *Jobs) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	if err != nil {
 		return Report{}, err
 	}
-	deleting := ctx
+	deletion := engine.Deletion{Job: j.ID, AsOf: now, Rest: &rest}
 	if j.State != job.Deleted {
 		told := detail{Before: brief(&j)}
 		if stop {
 			told.After = fields{"running": "cancel"}
 		}
-		deleting = s.audited(ctx, p, "job.delete", j.ID.String(), told)
+		deletion.Entry = s.audited(p, "job.delete", j.ID.String(), told)
 	}
-	gone, err := s.store.DeleteJob(deleting, p.Tenant, engine.Deletion{Job: j.ID, AsOf: now, Rest: &rest})
+	gone, err := s.store.DeleteJob(ctx, p.Tenant, deletion)
 	if err != nil {
 		return Report{}, err
 	}
@@ -85,8 +85,8 @@ func (s *Jobs) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) e
 			return fmt.Errorf("find what runs of job %s: %w", of, err)
 		}
 		for _, e := range found.Executions {
-			told := s.audited(ctx, p, "execution.cancel", e.ID.String(), detail{After: fields{"reason": reason}})
-			if _, err := s.store.Cancel(told, p.Tenant, e.ID, reason); err != nil && !isConflict(err) && !errors.Is(err, engine.ErrNotFound) {
+			told := s.audited(p, "execution.cancel", e.ID.String(), detail{After: fields{"reason": reason}})
+			if _, err := s.store.Cancel(ctx, p.Tenant, e.ID, reason, told); err != nil && !isConflict(err) && !errors.Is(err, engine.ErrNotFound) {
 				return fmt.Errorf("cancel what runs of job %s: %w", of, err)
 			}
 		}
@@ -112,14 +112,14 @@ func (r *Runner) stepRest(ctx context.Context, x *run) (wait time.Duration, over
 	if ours, err := r.ours(ctx, x); err != nil || !ours {
 		return 0, err == nil, err
 	}
-	n, err := r.s.store.CancelWaiting(ctx, x.op.Tenant, x.rest.of, engine.CancelsAtOnce)
+	ended, err := r.s.store.CancelWaiting(ctx, x.op.Tenant, x.rest.of, engine.CancelsAtOnce)
 	if err != nil {
 		return 0, false, fmt.Errorf("cancel what waits of job %s: %w", x.rest.of, err)
 	}
-	x.op.Done += int64(n)
+	x.op.Done += int64(len(ended))
 	x.op.Total = max(x.op.Total, x.op.Done) // beyond what was counted
 	state := job.OpRunning
-	if n < engine.CancelsAtOnce {
+	if len(ended) < engine.CancelsAtOnce {
 		state, x.op.Total = job.OpSucceeded, x.op.Done
 	}
 	over, err = r.save(ctx, x, state)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -146,7 +147,7 @@ func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.Exec
 	if reason == "" {
 		reason = "cancelled by " + p.Name
 	}
-	status, err := s.store.Cancel(s.audited(ctx, p, "execution.cancel", id.String(), detail{After: fields{"reason": reason}}), p.Tenant, id, reason)
+	got, err := s.store.Cancel(ctx, p.Tenant, id, reason, s.audited(p, "execution.cancel", id.String(), detail{After: fields{"reason": reason}}))
 	if err != nil && !isConflict(err) {
 		return job.Execution{}, fmt.Errorf("cancel: %w", err)
 	}
@@ -157,7 +158,7 @@ func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.Exec
 	if err != nil {
 		return e, &NotDone{"cancel", fmt.Sprintf("The execution has finished as %s; it cannot be cancelled.", e.Status)}
 	}
-	if status == job.Cancelling {
+	if got.Status == job.Cancelling {
 		s.cfg.Nudge()
 	}
 	return e, nil
@@ -229,7 +230,9 @@ func (s *Executions) rerun(ctx context.Context, p tenant.Principal, old job.Exec
 	if payload != nil {
 		told["payload_override"] = digest(payload)
 	}
-	got, err := s.store.Rerun(s.audited(ctx, p, action, old.ID.String(), detail{After: told}), p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
+	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{
+		Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now()), Entry: s.audited(p, action, old.ID.String(), detail{After: told}),
+	})
 	if err != nil {
 		return e, nil, fmt.Errorf("run again: %w", err)
 	}
@@ -294,12 +297,12 @@ func (s *Executions) Discard(ctx context.Context, p tenant.Principal, ids []job.
 	if err := s.deadLetters(ctx, p); err != nil {
 		return 0, nil, err
 	}
+	var e *audit.Entry
 	if len(ids) > 0 {
-		e := s.entry(p, "dead_letter.discard", ids[0].String(), detail{})
+		e = new(s.entry(p, "dead_letter.discard", ids[0].String(), detail{}))
 		e.Count = len(ids)
-		ctx = engine.Audited(ctx, e)
 	}
-	n, made, err := s.store.Discard(ctx, p.Tenant, ids, once.with(0, s.now()), once.Encode)
+	n, made, err := s.store.Discard(ctx, p.Tenant, ids, once.with(0, s.now()), once.Encode, e)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -313,7 +316,7 @@ func (s *Executions) Drain(ctx context.Context, p tenant.Principal, w job.Worker
 	if err := s.overWorker(ctx, p, w); err != nil {
 		return err
 	}
-	if err := s.store.Drain(s.audited(ctx, p, "worker.drain", w.String(), detail{}), p.Tenant, w); err != nil {
+	if err := s.store.Drain(ctx, p.Tenant, w, s.audited(p, "worker.drain", w.String(), detail{})); err != nil {
 		return err
 	}
 	s.cfg.Nudge()
@@ -357,7 +360,7 @@ func (s *Executions) Cordon(ctx context.Context, p tenant.Principal, w job.Worke
 	if on {
 		action = "worker.cordon"
 	}
-	if err := s.store.Cordon(s.audited(ctx, p, action, w.String(), detail{}), p.Tenant, w, on); err != nil {
+	if err := s.store.Cordon(ctx, p.Tenant, w, on, s.audited(p, action, w.String(), detail{})); err != nil {
 		return was, err
 	}
 	s.cfg.Refresh()

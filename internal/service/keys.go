@@ -78,13 +78,13 @@ func (s *Access) addKey(ctx context.Context, p tenant.Principal, named string, k
 	if k.Tenant != "" {
 		in = of(p, k.Tenant)
 	}
-	ctx = s.audited(ctx, in, "api_key.create", k.ID, detail{After: told})
+	entry := s.audited(in, "api_key.create", k.ID, detail{After: told})
 	var out engine.Created
 	var err error
 	if old == nil {
-		out, err = s.store.AddKey(ctx, p.Tenant, k, maxKeys, once.with(k, k.CreatedAt))
+		out, err = s.store.AddKey(ctx, p.Tenant, k, maxKeys, once.with(k, k.CreatedAt), entry)
 	} else {
-		out, err = s.store.RotateKey(ctx, p.Tenant, k, maxKeys, *old, once.with(k, k.CreatedAt))
+		out, err = s.store.RotateKey(ctx, p.Tenant, k, maxKeys, *old, once.with(k, k.CreatedAt), entry)
 	}
 	if isConflict(err) {
 		return k, nil, &OverQuota{What: fmt.Sprintf("A tenant has at most %d API keys that are not revoked; revoke those that nobody uses.", maxKeys)}
@@ -156,7 +156,7 @@ func (s *Access) RevokeKey(ctx context.Context, p tenant.Principal, id string) (
 	if !p.Role.Gives(k.Role) {
 		return k, &NotDone{"revoke", fmt.Sprintf("A key of the role %s is revoked by one of the role system.", k.Role)}
 	}
-	err = s.store.RevokeKey(s.audited(ctx, p, "api_key.revoke", id, detail{Before: fields{"name": k.Name, "role": string(k.Role)}}), k.Tenant, id, s.now())
+	err = s.store.RevokeKey(ctx, k.Tenant, id, s.now(), s.audited(p, "api_key.revoke", id, detail{Before: fields{"name": k.Name, "role": string(k.Role)}}))
 	if isConflict(err) {
 		return k, &NotDone{"revoke", "It is the last key of the role system that works: make another one first."}
 	}

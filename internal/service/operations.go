@@ -209,7 +209,7 @@ func (s *Operations) begin(ctx context.Context, p tenant.Principal, o job.Operat
 	now := s.now()
 	o.ID, o.Tenant, o.State, o.By, o.CreatedAt, o.UpdatedAt, o.Version = job.OperationID(newID()), p.Tenant, job.OpRunning, p.Name, now, now, 1
 	told := fields{"kind": string(o.Kind), "total": fmt.Sprint(o.Total), "rate_per_s": fmt.Sprint(o.Rate), "of": digest(o.Spec)}
-	out, err := s.store.AddOperation(s.audited(ctx, p, "operation.begin", o.ID.String(), detail{After: told}), o, once.with(o, now))
+	out, err := s.store.AddOperation(ctx, o, once.with(o, now), s.audited(p, "operation.begin", o.ID.String(), detail{After: told}))
 	if err != nil {
 		return o, nil, fmt.Errorf("begin to %s: %w", o.Kind, err)
 	}
@@ -255,7 +255,7 @@ func (s *Operations) CancelOperation(ctx context.Context, p tenant.Principal, id
 	} else if !o.Kind.Cancellable() {
 		return o, &NotDone{"cancel", "The operation cancels what waited for a deleted job; it cannot be cancelled."}
 	}
-	o, err := s.store.CancelOperation(s.audited(ctx, p, "operation.cancel", id.String(), detail{}), p.Tenant, id)
+	o, err := s.store.CancelOperation(ctx, p.Tenant, id, s.audited(p, "operation.cancel", id.String(), detail{}))
 	if !isConflict(err) {
 		return o, err
 	}

@@ -317,7 +317,7 @@ func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids
 	}
 	entry := r.s.entry(p, "execution.retry", all[0].RetryOf.String(), detail{After: fields{"operation_id": x.op.ID.String()}})
 	entry.Count = len(all)
-	got, err := r.s.store.Rerun(engine.Audited(ctx, entry), x.op.Tenant, engine.Rerun{Executions: all})
+	got, err := r.s.store.Rerun(ctx, x.op.Tenant, engine.Rerun{Executions: all, Entry: &entry})
 	if err != nil {
 		return 0, err
 	}

@@ -54,7 +54,7 @@ func (s *Settings) PauseQueue(ctx context.Context, p tenant.Principal, queue, wh
 		l.Pause.At = was.At
 	}
 	told := differing(describedPause(was), describedPause(l.Pause))
-	if err := s.store.PauseQueue(s.audited(ctx, p, "queue.pause", queue, told), p.Tenant, queue, l.Pause); err != nil {
+	if err := s.store.PauseQueue(ctx, p.Tenant, queue, l.Pause, s.audited(p, "queue.pause", queue, told)); err != nil {
 		return l, err
 	}
 	s.cfg.Refresh()
@@ -73,7 +73,7 @@ func (s *Settings) ResumeQueue(ctx context.Context, p tenant.Principal, queue st
 		return l, err
 	}
 	told := differing(describedPause(l.Pause), describedPause(job.Pause{}))
-	if err := s.store.PauseQueue(s.audited(ctx, p, "queue.resume", queue, told), p.Tenant, queue, job.Pause{}); err != nil {
+	if err := s.store.PauseQueue(ctx, p.Tenant, queue, job.Pause{}, s.audited(p, "queue.resume", queue, told)); err != nil {
 		return l, err
 	}
 	l.Pause = job.Pause{}

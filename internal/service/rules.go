@@ -94,7 +94,7 @@ func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rul
 		return r, v
 	}
 	told := fields{"events": fmt.Sprint(r.Events), "jobs": fmt.Sprint(len(r.Jobs)), "tags": strings.Join(r.Tags, ","), "callback_url": digest([]byte(r.URL))}
-	err = s.store.PutRule(s.audited(ctx, p, "notification_rule.put", r.Name, detail{After: told}), r, notice.MaxRules)
+	err = s.store.PutRule(ctx, r, notice.MaxRules, s.audited(p, "notification_rule.put", r.Name, detail{After: told}))
 	if isConflict(err) {
 		return r, &OverQuota{What: fmt.Sprintf("A tenant has at most %d notification rules.", notice.MaxRules)}
 	}
@@ -113,7 +113,7 @@ func (s *Settings) DeleteRule(ctx context.Context, p tenant.Principal, name stri
 	if err != nil {
 		return r, err
 	}
-	return r, s.store.DeleteRule(s.audited(ctx, p, "notification_rule.delete", name, detail{}), p.Tenant, name)
+	return r, s.store.DeleteRule(ctx, p.Tenant, name, s.audited(p, "notification_rule.delete", name, detail{}))
 }
 
 // TestRule has a made-up notice of a rule sent, and answers with the execution that posts it.

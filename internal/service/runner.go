@@ -281,7 +281,7 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 		}
 		return len(ids), nil
 	case job.OpDiscard:
-		n, _, err := r.s.store.Discard(ctx, x.op.Tenant, ids, engine.Idempotency{}, nil)
+		n, _, err := r.s.store.Discard(ctx, x.op.Tenant, ids, engine.Idempotency{}, nil, nil)
 		return n, err
 	}
 	if x.op.Kind.OverJobs() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -131,14 +132,14 @@ func (m *morgue) Rerun(_ context.Context, _ tenant.ID, r engine.Rerun) (out engi
 	return out, nil
 }
 
-func (m *morgue) Discard(_ context.Context, _ tenant.ID, ids []job.ExecutionID, _ engine.Idempotency, _ func(int) []byte) (int, engine.Created, error) {
+func (m *morgue) Discard(_ context.Context, _ tenant.ID, ids []job.ExecutionID, _ engine.Idempotency, _ func(int) []byte, _ *audit.Entry) (int, engine.Created, error) {
 	n := len(m.dead)
 	m.dead = slices.DeleteFunc(m.dead, func(e job.Execution) bool { return slices.Contains(ids, e.ID) })
 	m.gone += n - len(m.dead)
 	return n - len(m.dead), engine.Created{}, nil
 }
 
-func (m *morgue) AddOperation(_ context.Context, o job.Operation, _ engine.Idempotency) (engine.Created, error) {
+func (m *morgue) AddOperation(_ context.Context, o job.Operation, _ engine.Idempotency, _ *audit.Entry) (engine.Created, error) {
 	m.ops[o.ID] = &kept{Operation: o}
 	return engine.Created{}, nil
 }
@@ -175,7 +176,7 @@ func (m *morgue) SaveOperation(_ context.Context, o job.Operation, ttl time.Dura
 	return o, after
 }
 
-func (m *morgue) CancelOperation(_ context.Context, _ tenant.ID, id job.OperationID) (job.Operation, error) {
+func (m *morgue) CancelOperation(_ context.Context, _ tenant.ID, id job.OperationID, _ *audit.Entry) (job.Operation, error) {
 	o := m.ops[id]
 	if o.State != job.OpRunning {
 		return o.Operation, engine.ErrConflict

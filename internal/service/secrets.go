@@ -136,7 +136,7 @@ func (s *Access) PutSecret(ctx context.Context, p tenant.Principal, name, value 
 	if x, err = s.cfg.Secrets.Seal(p.Tenant, name, value, s.now()); err != nil {
 		return x, err
 	}
-	x, err = s.store.PutSecret(s.audited(ctx, p, "secret.put", name, detail{}), x, MaxSecrets)
+	x, err = s.store.PutSecret(ctx, x, MaxSecrets, s.audited(p, "secret.put", name, detail{}))
 	if errors.Is(err, engine.ErrFull) {
 		return x, &NotDone{"add", fmt.Sprintf("The tenant has %d secrets, which is as many as it may have; delete one first.", MaxSecrets)}
 	}
@@ -159,7 +159,7 @@ func (s *Access) DeleteSecret(ctx context.Context, p tenant.Principal, name stri
 		}
 	}
 	told := detail{Before: fields{"version": fmt.Sprint(x.Version)}}
-	return x, s.store.DeleteSecret(s.audited(ctx, p, "secret.delete", name, told), p.Tenant, name)
+	return x, s.store.DeleteSecret(ctx, p.Tenant, name, s.audited(p, "secret.delete", name, told))
 }
 
 // shownUsers limits how many jobs that use a secret are listed.

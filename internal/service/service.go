@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/egress"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
@@ -47,9 +48,9 @@ type Store interface {
 	engine.Reads
 	engine.Logs
 	engine.Buckets
-	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
-	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error
-	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
+	Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error
+	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (engine.Cancelled, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error)
 	Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error)

@@ -66,7 +66,7 @@ func (s *Access) seedSigningSecret(ctx context.Context, by tenant.Principal) err
 	if x.Sealed, err = s.cfg.Sealer.Seal(sign.Place(x.Tenant, x.ID), []byte(secret)); err != nil {
 		return err
 	}
-	made, err := s.store.SeedSigningSecret(s.audited(ctx, by, "signing_secret.create", x.ID, detail{After: fields{"shown": "not yet"}}), x)
+	made, err := s.store.SeedSigningSecret(ctx, x, s.audited(by, "signing_secret.create", x.ID, detail{After: fields{"shown": "not yet"}}))
 	if made && s.cfg.Resign != nil {
 		s.cfg.Resign(t)
 	}
@@ -91,7 +91,7 @@ func (s *Access) RevealSigningSecret(ctx context.Context, p tenant.Principal, id
 		return x, "", err
 	}
 	x.Prefix = sign.Public(secret)
-	err = s.store.ShowSigningSecret(s.audited(ctx, p, "signing_secret.reveal", id, detail{After: fields{"prefix": x.Prefix}}), p.Tenant, id, x.Prefix)
+	err = s.store.ShowSigningSecret(ctx, p.Tenant, id, x.Prefix, s.audited(p, "signing_secret.reveal", id, detail{After: fields{"prefix": x.Prefix}}))
 	if isConflict(err) {
 		return x, "", errShown
 	}
@@ -128,7 +128,7 @@ func (s *Access) AddSigningSecret(ctx context.Context, p tenant.Principal, a sig
 		return x, "", err
 	}
 	told := detail{After: fields{"prefix": x.Prefix, "overlap": overlap.String()}}
-	made, err := s.store.AddSigningSecret(s.audited(ctx, p, "signing_secret.create", x.ID, told), x, x.CreatedAt.Add(overlap), once.with(x, x.CreatedAt))
+	made, err := s.store.AddSigningSecret(ctx, x, x.CreatedAt.Add(overlap), once.with(x, x.CreatedAt), s.audited(p, "signing_secret.create", x.ID, told))
 	if isConflict(err) {
 		return x, "", &NotDone{"create", fmt.Sprintf("%d signing secrets are in use; revoke one first.", engine.MaxSigningSecrets)}
 	}
@@ -166,7 +166,7 @@ func (s *Access) DeleteSigningSecret(ctx context.Context, p tenant.Principal, id
 	if err != nil {
 		return x, err
 	}
-	if err := s.store.DeleteSigningSecret(s.audited(ctx, p, "signing_secret.revoke", id, detail{Before: fields{"prefix": x.Prefix}}), p.Tenant, id); err != nil {
+	if err := s.store.DeleteSigningSecret(ctx, p.Tenant, id, s.audited(p, "signing_secret.revoke", id, detail{Before: fields{"prefix": x.Prefix}})); err != nil {
 		return x, err
 	}
 	s.cfg.Resign(p.Tenant)

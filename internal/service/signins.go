@@ -16,13 +16,13 @@ const maxSignIns = 100
 // SignIn keeps what a browser is signed in as.
 func (s *Access) SignIn(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{After: fields{"name": x.Name, "role": string(x.Role), "ends_at": x.EndsAt.Format(time.RFC3339)}}
-	return s.store.AddSignIn(s.audited(ctx, entering(p), "sign_in.begin", x.ID, told), x, maxSignIns)
+	return s.store.AddSignIn(ctx, x, maxSignIns, s.audited(entering(p), "sign_in.begin", x.ID, told))
 }
 
 // SignOut forgets it. What has ended meanwhile has ended.
 func (s *Access) SignOut(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{Before: fields{"name": x.Name, "role": string(x.Role)}}
-	err := s.store.EndSignIn(s.audited(ctx, entering(p), "sign_in.end", x.ID, told), x.Hash)
+	err := s.store.EndSignIn(ctx, x.Hash, s.audited(entering(p), "sign_in.end", x.ID, told))
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *Access) EndSignIn(ctx context.Context, p tenant.Principal, f engine.Sig
 		return x, &NotDone{"end", fmt.Sprintf("A sign-in of the role %s is ended by one of the role system.", x.Role)}
 	}
 	told := detail{Before: fields{"name": x.Name, "role": string(x.Role)}}
-	if err = s.store.EndSignIn(s.audited(ctx, p, "sign_in.end", id, told), x.Hash); errors.Is(err, engine.ErrNotFound) { // it has ended meanwhile
+	if err = s.store.EndSignIn(ctx, x.Hash, s.audited(p, "sign_in.end", id, told)); errors.Is(err, engine.ErrNotFound) { // it has ended meanwhile
 		err = nil
 	}
 	return x, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -52,7 +53,7 @@ func (s *slowStore) Job(context.Context, tenant.ID, engine.Ref) (job.Job, error)
 	return job.Job{ID: job.ID{1}, Definition: noop()}, nil
 }
 
-func (s *slowStore) Trigger(context.Context, tenant.ID, job.Execution, engine.Idempotency) (engine.Created, error) {
+func (s *slowStore) Trigger(context.Context, tenant.ID, job.Execution, engine.Idempotency, *audit.Entry) (engine.Created, error) {
 	s.write()
 	return engine.Created{}, nil
 }

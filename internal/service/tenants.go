@@ -41,7 +41,7 @@ func (s *Settings) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit
 	}
 	l.Tenant = p.Tenant
 	told := detail{After: fields{"max_concurrent": fmt.Sprint(l.Max), "rate_limit": l.Rate.String()}}
-	if err := s.store.SetLimit(s.audited(ctx, p, "limit.set", l.Queue, told), l); err != nil {
+	if err := s.store.SetLimit(ctx, l, s.audited(p, "limit.set", l.Queue, told)); err != nil {
 		return err
 	}
 	s.cfg.Refresh()
@@ -87,7 +87,7 @@ func (s *Settings) CreateTenant(ctx context.Context, p tenant.Principal, name st
 		if err != nil {
 			return t, nil, err
 		}
-		if err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t); err != nil && !isConflict(err) {
+		if err := s.store.CreateTenant(ctx, t, s.audited(of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)})); err != nil && !isConflict(err) {
 			return t, nil, err // the same request again comes here again
 		}
 		return t, replay, s.access.seedSigningSecret(ctx, of(p, t.ID))
@@ -97,7 +97,7 @@ func (s *Settings) CreateTenant(ctx context.Context, p tenant.Principal, name st
 		if n > 1 {
 			t.ID = tenant.ID(fmt.Sprintf("%s-%d", base, n))
 		}
-		err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t)
+		err := s.store.CreateTenant(ctx, t, s.audited(of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}))
 		if err == nil {
 			err = s.access.seedSigningSecret(ctx, of(p, t.ID))
 		}
@@ -154,7 +154,7 @@ func (s *Settings) UpdateTenant(ctx context.Context, p tenant.Principal, id tena
 		t.CutAt = s.now()
 	}
 	told := differing(was, describedTenant(t))
-	if err := s.store.UpdateTenant(s.audited(ctx, of(p, id), "tenant.update", string(id), told), t); err != nil {
+	if err := s.store.UpdateTenant(ctx, t, s.audited(of(p, id), "tenant.update", string(id), told)); err != nil {
 		return t, err
 	}
 	s.quotas.forget()

@@ -83,8 +83,8 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 		if len(ps.dropped) > 0 {
 			diff.After["dropped_credentials"] = fmt.Sprintf("%s: %s", strings.Join(ps.dropped, ", "), ps.why)
 		}
-		told := s.audited(ctx, p, action, j.ID.String(), diff)
-		j, err = s.store.UpdateJob(told, p.Tenant, u)
+		u.Entry = s.audited(p, action, j.ID.String(), diff)
+		j, err = s.store.UpdateJob(ctx, p.Tenant, u)
 		if isConflict(err) {
 			continue // look at it again
 		}

@@ -83,10 +83,10 @@ func (r *recorder) Settle(ctx context.Context, limit int) (int, error) {
 	})
 }
 
-func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs, x) }, func(ctx context.Context, out []job.Ready) {
-		ready := make(map[job.ExecutionID]bool, len(out))
-		for _, e := range out {
+func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Fired, error) { return r.Store.Fire(ctx, fs, x) }, func(ctx context.Context, out engine.Fired) {
+		ready := make(map[job.ExecutionID]bool, len(out.Ready))
+		for _, e := range out.Ready {
 			ready[e.ID] = true
 		}
 		for _, f := range fs {

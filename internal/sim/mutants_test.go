@@ -91,8 +91,8 @@ func (s *restless) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error)
 // owning never takes back what a worker does not know that it has.
 type owning struct{ engine.Store }
 
-func (s *owning) Disown(context.Context, job.WorkerID, []job.Token, time.Time) ([]job.Ready, error) {
-	return nil, nil
+func (s *owning) Disown(context.Context, job.WorkerID, []job.Token, time.Time) (engine.Requeued, error) {
+	return engine.Requeued{}, nil
 }
 
 // deposes is for seeds in which a server is cut off while many of one group wait.
@@ -226,21 +226,22 @@ type eager struct {
 	calls int // guarded by mu
 }
 
-func (s *eager) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (s *eager) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	rs, err := s.Store.Fire(ctx, fs, x)
 	s.mu.Lock()
 	s.calls++
 	twice := s.calls%3 == 0
 	s.mu.Unlock()
-	if err != nil || !twice || len(rs) == 0 {
+	if err != nil || !twice || len(rs.Ready) == 0 {
 		return rs, err
 	}
 	e := fs[0].Executions[0]
 	e.ID, e.Trigger = job.ExecutionID(uuid.Must(uuid.NewV7())), job.ByHand // else the store would refuse it
-	if _, err := s.Store.Trigger(ctx, tenant.Default, e, engine.Idempotency{}); err != nil {
+	if _, err := s.Store.Trigger(ctx, tenant.Default, e, engine.Idempotency{}, nil); err != nil {
 		return rs, nil // its job was deleted meanwhile
 	}
-	return append(rs, e.Ready()), nil
+	rs.Ready = append(rs.Ready, e.Ready())
+	return rs, nil
 }
 
 // epochBlind leases for whoever asks, also for a server that no longer owns the partition.

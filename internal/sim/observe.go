@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -27,7 +28,7 @@ const (
 func (w *world) found(ctx context.Context, s engine.Store) error {
 	days := keepDays
 	for _, t := range w.tenants[1:] {
-		if err := s.CreateTenant(ctx, tenant.Tenant{ID: t, Name: string(t), Tier: tenant.Enterprise, CreatedAt: w.now(), Overrides: tenant.Overrides{HistoryDays: &days}}); err != nil {
+		if err := s.CreateTenant(ctx, tenant.Tenant{ID: t, Name: string(t), Tier: tenant.Enterprise, CreatedAt: w.now(), Overrides: tenant.Overrides{HistoryDays: &days}}, nil); err != nil {
 			return err
 		}
 	}
@@ -165,13 +166,15 @@ func (r *recorder) limit(l job.Limit) {
 	r.limits[k] = l
 }
 
-func (r *recorder) SetLimit(ctx context.Context, l job.Limit) error {
-	_, err := commit(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Store.SetLimit(ctx, l) }, func(context.Context, struct{}) { r.limit(l) })
+func (r *recorder) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error {
+	_, err := commit(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Store.SetLimit(ctx, l, e) }, func(context.Context, struct{}) { r.limit(l) })
 	return err
 }
 
-func (r *recorder) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) error {
-	_, err := commit(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Store.PauseQueue(ctx, t, queue, p) }, func(context.Context, struct{}) {
+func (r *recorder) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause, e *audit.Entry) error {
+	_, err := commit(ctx, r, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.Store.PauseQueue(ctx, t, queue, p, e)
+	}, func(context.Context, struct{}) {
 		k := [2]string{string(t), queue}
 		l := r.limits[k]
 		l.Pause = p

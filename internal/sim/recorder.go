@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -243,16 +244,16 @@ func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion
 	})
 }
 
-func (r *recorder) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
-	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.CancelWaiting(ctx, t, of, limit) }, func(ctx context.Context, _ int) {
+func (r *recorder) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) ([]engine.Ended, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]engine.Ended, error) { return r.Store.CancelWaiting(ctx, t, of, limit) }, func(ctx context.Context, _ []engine.Ended) {
 		r.lookAt(ctx, "deleted", func(s *seen) bool { return s.job == of })
 	})
 }
 
-func (r *recorder) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
-	return commit(ctx, r, func(ctx context.Context) (engine.Created, error) { return r.Store.Trigger(ctx, t, e, i) }, func(_ context.Context, out engine.Created) {
+func (r *recorder) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Created, error) { return r.Store.Trigger(ctx, t, x, i, e) }, func(_ context.Context, out engine.Created) {
 		if stored(out) {
-			r.added(e)
+			r.added(x)
 		}
 	})
 }
@@ -288,14 +289,14 @@ func (r *recorder) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Dura
 	})
 }
 
-func (r *recorder) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Leave(ctx, w) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Requeued, error) { return r.Store.Leave(ctx, w) }, func(ctx context.Context, _ engine.Requeued) {
 		r.lookAt(ctx, "left", func(s *seen) bool { return s.held() && s.worker == w })
 	})
 }
 
-func (r *recorder) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Disown(ctx, w, keep, before) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Requeued, error) { return r.Store.Disown(ctx, w, keep, before) }, func(ctx context.Context, _ engine.Requeued) {
 		r.lookAt(ctx, "disowned", func(s *seen) bool { return s.held() && s.worker == w })
 	})
 }
@@ -399,8 +400,8 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 	})
 }
 
-func (r *recorder) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Release(ctx, w, ls) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Requeued, error) { return r.Store.Release(ctx, w, ls) }, func(ctx context.Context, _ engine.Requeued) {
 		r.lookAt(ctx, "released", func(s *seen) bool {
 			return slices.ContainsFunc(ls, func(l job.Lease) bool { return l.Execution == s.id })
 		})
@@ -417,23 +418,23 @@ func (r *recorder) Reap(ctx context.Context, limit, poison int) (engine.Reaped, 
 	})
 }
 
-func (r *recorder) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	return commit(ctx, r, func(ctx context.Context) (job.Status, error) { return r.Store.Cancel(ctx, t, id, reason) }, func(ctx context.Context, _ job.Status) {
+func (r *recorder) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (engine.Cancelled, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Cancelled, error) { return r.Store.Cancel(ctx, t, id, reason, e) }, func(ctx context.Context, _ engine.Cancelled) {
 		r.lookAt(ctx, "cancelled", func(s *seen) bool { return s.id == id })
 	})
 }
 
-func (r *recorder) Expire(ctx context.Context, limit int) (int, error) {
-	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.Expire(ctx, limit) }, func(ctx context.Context, n int) {
-		if n > 0 {
+func (r *recorder) Expire(ctx context.Context, limit int) ([]engine.Ended, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]engine.Ended, error) { return r.Store.Expire(ctx, limit) }, func(ctx context.Context, n []engine.Ended) {
+		if len(n) > 0 {
 			r.lookAt(ctx, "expired", func(s *seen) bool { return s.fades })
 		}
 	})
 }
 
-func (r *recorder) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.Force(ctx, grace, limit) }, func(ctx context.Context, n int) {
-		if n > 0 {
+func (r *recorder) Force(ctx context.Context, grace time.Duration, limit int) ([]engine.Ended, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]engine.Ended, error) { return r.Store.Force(ctx, grace, limit) }, func(ctx context.Context, n []engine.Ended) {
+		if len(n) > 0 {
 			r.lookAt(ctx, "forced", func(s *seen) bool { return s.status == job.Cancelling })
 		}
 	})

@@ -80,7 +80,7 @@ func hunt(t *testing.T, o Options, fits func(script) bool, checks ...string) {
 // unrevised fires whatever the revision of the job.
 type unrevised struct{ engine.Store }
 
-func (s *unrevised) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (s *unrevised) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	fs = slices.Clone(fs)
 	for i := range fs {
 		if j, err := s.Store.Job(ctx, fs[i].Tenant, engine.Ref{ID: fs[i].Job}); err == nil {
@@ -117,7 +117,7 @@ func (s *unpaused) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) 
 // recordless keeps no records of instants that do not fire.
 type recordless struct{ engine.Store }
 
-func (s *recordless) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (s *recordless) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	fs = slices.Clone(fs)
 	for i := range fs {
 		fs[i].Skips = nil
@@ -128,7 +128,7 @@ func (s *recordless) Fire(ctx context.Context, fs []engine.Firing, x engine.Fenc
 // overlapping lets fires overlap that are to be skipped.
 type overlapping struct{ engine.Store }
 
-func (s *overlapping) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+func (s *overlapping) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	fs = slices.Clone(fs)
 	for i := range fs {
 		if fs[i].Overlap == job.OverlapSkip {

@@ -108,7 +108,7 @@ func Run(seed uint64, o Options) (Result, error) {
 	for _, l := range w.limits {
 		l.Tenant = tenant.Default
 		w.store.limit(l)
-		if err := sound.SetLimit(ctx, l); err != nil {
+		if err := sound.SetLimit(ctx, l, nil); err != nil {
 			return Result{}, err
 		}
 		for _, k := range []check.Kind{check.Invoke, check.OK} {

@@ -97,10 +97,10 @@ func (e *Expirer) Tick(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("expire: %w", err)
 	}
-	if n > 0 {
-		e.Log.Info("executions that did not start in time have expired", "executions", n)
+	if len(n) > 0 {
+		e.Log.Info("executions that did not start in time have expired", "executions", len(n))
 	}
-	if n == expireBatch {
+	if len(n) == expireBatch {
 		return 0, nil
 	}
 	return time.Second, nil

@@ -96,7 +96,9 @@ type expiring struct {
 	err error
 }
 
-func (e *expiring) Expire(_ context.Context, limit int) (int, error) { return min(e.n, limit), e.err }
+func (e *expiring) Expire(_ context.Context, limit int) ([]engine.Ended, error) {
+	return make([]engine.Ended, min(e.n, limit)), e.err
+}
 
 func TestExpirer(t *testing.T) {
 	s := &expiring{}

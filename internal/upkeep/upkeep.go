@@ -65,10 +65,10 @@ func (c *Canceller) Tick(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("force cancels: %w", err)
 	}
-	if n > 0 {
-		c.Log.Warn("executions that did not stop when asked were ended by force", "executions", n, "grace", c.Grace)
+	if len(n) > 0 {
+		c.Log.Warn("executions that did not stop when asked were ended by force", "executions", len(n), "grace", c.Grace)
 	}
-	if n == forceBatch {
+	if len(n) == forceBatch {
 		return 0, nil
 	}
 	return time.Second, nil

@@ -23,9 +23,9 @@ func (f *fakeLeases) Reap(context.Context, int, int) (engine.Reaped, error) {
 	return engine.Reaped{Ready: f.ready, Leases: f.leases}, f.err
 }
 
-func (f *fakeLeases) Force(_ context.Context, grace time.Duration, limit int) (int, error) {
+func (f *fakeLeases) Force(_ context.Context, grace time.Duration, limit int) ([]engine.Ended, error) {
 	f.grace = grace
-	return min(len(f.ready), limit), f.err
+	return make([]engine.Ended, min(len(f.ready), limit)), f.err
 }
 
 func TestCanceller(t *testing.T) {
