@@ -30,12 +30,12 @@ func scanEntry(r Row) (e audit.Entry, err error) {
 }
 
 // Record stores an entry about something that is not in the store.
-func (s Settings) Record(ctx context.Context, e audit.Entry) error {
+func (s auditLog) Record(ctx context.Context, e audit.Entry) error {
 	return s.db.Write(ctx, "record a change", func(tx Tx) error { return tx.Record(&e) })
 }
 
 // AuditEntries lists entries of a tenant, latest first. It ends early where few of very many match.
-func (s Settings) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
+func (s auditLog) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
 	l := listing[audit.Entry]{
 		table: auditTable, columns: entryColumns, key: []string{"seq"}, at: "at", scan: scanEntry,
 		keys: func(p engine.Place) []any { return []any{p.Number()} },
@@ -85,7 +85,7 @@ func auditConditions(f engine.AuditFilter, ps *params) (w string) {
 }
 
 // SealAudit seals entries that are not sealed yet and before which none can appear any more.
-func (s Settings) SealAudit(ctx context.Context) (more bool, err error) {
+func (s auditLog) SealAudit(ctx context.Context) (more bool, err error) {
 	waiting := false
 	err = s.db.Read(ctx, "look for changes to seal", func(tx Tx) (err error) {
 		waiting, err = value[bool](tx, "SELECT true FROM audit WHERE seq > (SELECT upto FROM audit_sealed) LIMIT 1")
@@ -147,7 +147,7 @@ func seal(tx Tx) (more bool, err error) {
 }
 
 // AuditSeals lists seals of a tenant from behind a number, with the entries that are stored for them.
-func (s Settings) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
+func (s auditLog) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
 	err = s.db.Read(ctx, "list seals", func(tx Tx) error {
 		var spans [][2]int64
 		out, err = all(tx, func(r Row) (x engine.Sealed, err error) {
@@ -174,7 +174,7 @@ func (s Settings) AuditSeals(ctx context.Context, t tenant.ID, after int64, limi
 }
 
 // StrayEntry returns the first entry behind a place that should be in a seal by now, or 0.
-func (s Settings) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
+func (s auditLog) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
 	err = s.db.Read(ctx, "look for changes in no seal", func(tx Tx) (err error) {
 		seq, err = value[int64](tx, "SELECT seq FROM "+auditTable+" WHERE tenant = $1 AND seq > $2 AND seq <= (SELECT upto FROM audit_sealed) ORDER BY seq LIMIT 1", string(t), after)
 		return err
@@ -183,7 +183,7 @@ func (s Settings) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq
 }
 
 // Unsealed counts the entries of a tenant that are not sealed yet.
-func (s Settings) Unsealed(ctx context.Context, t tenant.ID) (n int64, err error) {
+func (s auditLog) Unsealed(ctx context.Context, t tenant.ID) (n int64, err error) {
 	err = s.db.Read(ctx, "count changes", func(tx Tx) (err error) {
 		n, err = value[int64](tx, "SELECT count(*) FROM "+auditTable+" WHERE tenant = $1 AND seq > (SELECT upto FROM audit_sealed)", string(t))
 		return err

@@ -26,7 +26,7 @@ func scanBadge(r Row) (b engine.Badge, err error) {
 }
 
 // AddBadge stores a badge and drops those of deleted jobs. It locks the tenant to count its badges.
-func (s Settings) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s badges) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "store a badge", e, b.Tenant, i, func(tx Tx) error {
 		if err := tx.LockTenant(b.Tenant); err != nil {
 			return err
@@ -39,12 +39,12 @@ func (s Settings) AddBadge(ctx context.Context, b engine.Badge, most int, i engi
 }
 
 // Badge finds a badge by its hash.
-func (s Settings) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error) {
+func (s badges) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error) {
 	return readOne(ctx, s.db, "find a badge", scanBadge, "SELECT "+badgeColumns+" FROM badges WHERE hash = $1", hash[:])
 }
 
 // FindBadges lists a tenant's badges, newest first.
-func (s Settings) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (out engine.Listed[engine.Badge], err error) {
+func (s badges) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (out engine.Listed[engine.Badge], err error) {
 	err = s.db.Read(ctx, "list badges", func(tx Tx) error {
 		found, err := all(tx, scanBadge, findBadgesSQL, string(t), cmp.Or(p.Cursor, engine.AllBadges), max(p.Limit, 1)+1)
 		if err != nil {
@@ -60,7 +60,7 @@ func (s Settings) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (o
 }
 
 // DeleteBadge revokes one of a tenant's badges.
-func (s Settings) DeleteBadge(ctx context.Context, t tenant.ID, id string, e *audit.Entry) (out engine.Badge, err error) {
+func (s badges) DeleteBadge(ctx context.Context, t tenant.ID, id string, e *audit.Entry) (out engine.Badge, err error) {
 	err = write(ctx, s.db, "revoke a badge", e, func(tx Tx) (err error) {
 		out, err = one(tx, scanBadge, "DELETE FROM badges WHERE tenant = $1 AND id = $2 RETURNING "+badgeColumns, string(t), id)
 		return err

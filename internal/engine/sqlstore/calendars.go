@@ -21,12 +21,12 @@ func scanCalendar(r Row) (c engine.Calendar, err error) {
 }
 
 // PutCalendar stores a calendar, in place of any of its name.
-func (s Settings) PutCalendar(ctx context.Context, c engine.Calendar, e *audit.Entry) error {
+func (s calendars) PutCalendar(ctx context.Context, c engine.Calendar, e *audit.Entry) error {
 	return exec(ctx, s.db, "store a calendar", e, putCalendarSQL, string(c.Tenant), c.Name, c.UpdatedAt, c.Spec)
 }
 
 // Calendar finds one calendar.
-func (s Settings) Calendar(ctx context.Context, t tenant.ID, name string) (out engine.Calendar, err error) {
+func (s calendars) Calendar(ctx context.Context, t tenant.ID, name string) (out engine.Calendar, err error) {
 	err = s.db.Read(ctx, "find a calendar", func(tx Tx) (err error) {
 		out, err = Calendar(tx, t, name)
 		return err
@@ -40,11 +40,11 @@ func Calendar(tx Tx, t tenant.ID, name string) (engine.Calendar, error) {
 }
 
 // Calendars lists a tenant's calendars in order of their names.
-func (s Settings) Calendars(ctx context.Context, t tenant.ID) ([]engine.Calendar, error) {
+func (s calendars) Calendars(ctx context.Context, t tenant.ID) ([]engine.Calendar, error) {
 	return readAll(ctx, s.db, "list calendars", scanCalendar, calendarsSQL+" ORDER BY name", string(t))
 }
 
 // DeleteCalendar deletes a calendar.
-func (s Settings) DeleteCalendar(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+func (s calendars) DeleteCalendar(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
 	return execOne(ctx, s.db, "delete a calendar", e, engine.ErrNotFound, "DELETE FROM calendars WHERE tenant = $1 AND name = $2", string(t), name)
 }

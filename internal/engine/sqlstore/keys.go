@@ -36,7 +36,7 @@ func scanKey(r Row) (k engine.Key, err error) {
 }
 
 // Bootstrap stores the key if there is none at all, and reports whether it did.
-func (s Settings) Bootstrap(ctx context.Context, k engine.Key) (stored bool, err error) {
+func (s keys) Bootstrap(ctx context.Context, k engine.Key) (stored bool, err error) {
 	err = s.db.Write(ctx, "store the first key", func(tx Tx) error {
 		if err := tx.LockTable("api_keys"); err != nil {
 			return err
@@ -49,22 +49,22 @@ func (s Settings) Bootstrap(ctx context.Context, k engine.Key) (stored bool, err
 }
 
 // Key finds a key by its hash that is not revoked.
-func (s Settings) Key(ctx context.Context, hash [32]byte) (engine.Key, error) {
+func (s keys) Key(ctx context.Context, hash [32]byte) (engine.Key, error) {
 	return readOne(ctx, s.db, "find a key", scanKey, keysSQL+" WHERE hash = $1 AND revoked_at IS NULL", hash[:])
 }
 
 // KeyOf finds one of a tenant's keys by its id.
-func (s Settings) KeyOf(ctx context.Context, t tenant.ID, id string) (engine.Key, error) {
+func (s keys) KeyOf(ctx context.Context, t tenant.ID, id string) (engine.Key, error) {
 	return readOne(ctx, s.db, "find a key", scanKey, keysSQL+" WHERE tenant = $1 AND id = $2", string(t), id)
 }
 
 // Keys lists the keys of a tenant, newest first.
-func (s Settings) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
+func (s keys) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
 	return readAll(ctx, s.db, "list keys", scanKey, keysSQL+" WHERE tenant = $1 ORDER BY created_at DESC, id DESC", string(t))
 }
 
 // AddKey stores a key, unless the tenant has as many as it may.
-func (s Settings) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s keys) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "store a key", e, asks, i, func(tx Tx) error { return addKey(tx, &k, most) })
 }
 
@@ -76,7 +76,7 @@ func addKey(tx Tx, k *engine.Key, most int) error {
 }
 
 // RotateKey stores a key and makes the one that it replaces expire.
-func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, old engine.Replaced, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s keys) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, old engine.Replaced, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "rotate a key", e, asks, i, func(tx Tx) error {
 		if err := addKey(tx, &k, most); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, m
 }
 
 // RevokeKey revokes one of a tenant's keys, unless it is the last of role system that works.
-func (s Settings) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time, e *audit.Entry) error {
+func (s keys) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time, e *audit.Entry) error {
 	return write(ctx, s.db, "revoke a key", e, func(tx Tx) error {
 		if err := tx.LockTable("api_keys"); err != nil {
 			return err
@@ -110,13 +110,13 @@ func (s Settings) RevokeKey(ctx context.Context, t tenant.ID, id string, at time
 }
 
 // ExpireKey makes one of a tenant's keys expire at an instant, or sooner.
-func (s Settings) ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
+func (s keys) ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
 	return execOne(ctx, s.db, "let a key expire", nil, engine.ErrNotFound, expireKeySQL, string(t), id, at)
 }
 
 // UseKeys records when keys were last used. Rows are locked in the order of their ids, so that two servers never wait for
 // each other.
-func (s Settings) UseKeys(ctx context.Context, used map[string]time.Time) error {
+func (s keys) UseKeys(ctx context.Context, used map[string]time.Time) error {
 	var rows [][]any
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		rows = append(rows, []any{id, used[id]})
@@ -125,7 +125,7 @@ func (s Settings) UseKeys(ctx context.Context, used map[string]time.Time) error 
 }
 
 // HasTenant reports whether a tenant exists.
-func (s Settings) HasTenant(ctx context.Context, t tenant.ID) (has bool, err error) {
+func (s keys) HasTenant(ctx context.Context, t tenant.ID) (has bool, err error) {
 	err = s.db.Read(ctx, "find a tenant", func(tx Tx) (err error) {
 		has, err = HasTenant(tx, t)
 		return err

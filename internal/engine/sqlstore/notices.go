@@ -45,7 +45,7 @@ func scanRule(r Row) (out notice.Rule, err error) {
 }
 
 // PutRule stores a rule, in place of any of its name. It locks the tenant to count its rules.
-func (s Settings) PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error {
+func (s notices) PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error {
 	spec, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("store a rule: %w", err)
@@ -59,17 +59,17 @@ func (s Settings) PutRule(ctx context.Context, r notice.Rule, most int, e *audit
 }
 
 // Rule finds one rule.
-func (s Settings) Rule(ctx context.Context, t tenant.ID, name string) (notice.Rule, error) {
+func (s notices) Rule(ctx context.Context, t tenant.ID, name string) (notice.Rule, error) {
 	return readOne(ctx, s.db, "find a rule", scanRule, rulesSQL+" WHERE tenant = $1 AND name = $2", string(t), name)
 }
 
 // Rules lists a tenant's rules, or those of all tenants.
-func (s Settings) Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error) {
+func (s notices) Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error) {
 	return readAll(ctx, s.db, "list rules", scanRule, rulesSQL+" WHERE $1 IN ('', tenant) ORDER BY tenant, created_at, name", string(t))
 }
 
 // DeleteRule deletes a rule and its alarms.
-func (s Settings) DeleteRule(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+func (s notices) DeleteRule(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
 	return write(ctx, s.db, "delete a rule", e, func(tx Tx) error {
 		if err := changeOne(tx, engine.ErrNotFound, "DELETE FROM notification_rules WHERE tenant = $1 AND name = $2", string(t), name); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s Settings) DeleteRule(ctx context.Context, t tenant.ID, name string, e *a
 }
 
 // Alarms lists the alarms of all tenants.
-func (s Settings) Alarms(ctx context.Context) ([]notice.Alarm, error) {
+func (s notices) Alarms(ctx context.Context) ([]notice.Alarm, error) {
 	return readAll(ctx, s.db, "list alarms", func(r Row) (a notice.Alarm, err error) {
 		err = r.Scan((*string)(&a.Tenant), &a.Rule, (*[16]byte)(&a.Job), (*string)(&a.Event), &a.Since, (*[16]byte)(&a.Execution))
 		return a, err
@@ -88,7 +88,7 @@ func (s Settings) Alarms(ctx context.Context) ([]notice.Alarm, error) {
 }
 
 // SetAlarms stores alarms that began and deletes those that ended.
-func (s Settings) SetAlarms(ctx context.Context, began, ended []notice.Alarm) error {
+func (s notices) SetAlarms(ctx context.Context, began, ended []notice.Alarm) error {
 	var starts, ends [][]any
 	for _, a := range ended {
 		ends = append(ends, []any{string(a.Tenant), a.Rule, [16]byte(a.Job), string(a.Event)})
@@ -105,7 +105,7 @@ func (s Settings) SetAlarms(ctx context.Context, began, ended []notice.Alarm) er
 }
 
 // Watched returns how far the search for events has come.
-func (s Settings) Watched(ctx context.Context) (at time.Time, err error) {
+func (s notices) Watched(ctx context.Context) (at time.Time, err error) {
 	err = s.db.Read(ctx, "read how far events were looked for", func(tx Tx) (err error) {
 		at, err = value[time.Time](tx, "SELECT at FROM watched")
 		return err
@@ -114,6 +114,6 @@ func (s Settings) Watched(ctx context.Context) (at time.Time, err error) {
 }
 
 // SetWatched records how far the search for events has come; it never goes back.
-func (s Settings) SetWatched(ctx context.Context, at time.Time) error {
+func (s notices) SetWatched(ctx context.Context, at time.Time) error {
 	return exec(ctx, s.db, "keep how far events were looked for", nil, setWatchedSQL, at)
 }

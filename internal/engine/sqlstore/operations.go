@@ -41,7 +41,7 @@ func scanOperation(r Row) (o job.Operation, err error) {
 }
 
 // AddOperation stores an operation; the same one again is not stored again.
-func (s Settings) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s operations) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "add an operation", e, o.Tenant, i, func(tx Tx) error { return AddOperation(tx, &o) })
 }
 
@@ -53,12 +53,12 @@ func AddOperation(tx Tx, o *job.Operation) error {
 }
 
 // Operation finds one operation.
-func (s Settings) Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error) {
+func (s operations) Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error) {
 	return readOne(ctx, s.db, "find an operation", scanOperation, operationSQL, string(t), [16]byte(id))
 }
 
 // FindOperations lists operations, newest first.
-func (s Settings) FindOperations(ctx context.Context, t tenant.ID, p engine.Page) (engine.OperationPage, error) {
+func (s operations) FindOperations(ctx context.Context, t tenant.ID, p engine.Page) (engine.OperationPage, error) {
 	l := listing[job.Operation]{
 		table: "operations /*sqlite: INDEXED BY operations_tenant*/", columns: operationColumns, key: []string{"created_at", "id"}, at: "created_at", scan: scanOperation,
 		keys: func(p engine.Place) []any { return []any{p.At, [16]byte(p.ID)} },
@@ -79,7 +79,7 @@ func (s Settings) FindOperations(ctx context.Context, t tenant.ID, p engine.Page
 }
 
 // TakeOperation hands out, for ttl, the running operation that nobody has and that was saved the longest ago.
-func (s Settings) TakeOperation(ctx context.Context, ttl time.Duration) (out job.Operation, err error) {
+func (s operations) TakeOperation(ctx context.Context, ttl time.Duration) (out job.Operation, err error) {
 	err = s.db.Write(ctx, "take an operation", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
@@ -92,7 +92,7 @@ func (s Settings) TakeOperation(ctx context.Context, ttl time.Duration) (out job
 }
 
 // SaveOperation stores how far an operation has come under the version it has, and returns it with the next one.
-func (s Settings) SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (out job.Operation, err error) {
+func (s operations) SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (out job.Operation, err error) {
 	err = s.db.Write(ctx, "save an operation", func(tx Tx) error {
 		var until time.Time
 		if ttl > 0 {
@@ -113,7 +113,7 @@ func (s Settings) SaveOperation(ctx context.Context, o job.Operation, ttl time.D
 }
 
 // CancelOperation ends an operation that runs as CANCELLED; a cancelled one is returned again.
-func (s Settings) CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID, e *audit.Entry) (out job.Operation, err error) {
+func (s operations) CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID, e *audit.Entry) (out job.Operation, err error) {
 	err = write(ctx, s.db, "cancel an operation", e, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {

@@ -12,7 +12,7 @@ const revisionsSQL = `
 	FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision < $3 ORDER BY revision DESC LIMIT $4`
 
 // Revisions lists the revisions of a job that were replaced, latest first.
-func (s Settings) Revisions(ctx context.Context, now job.Job, before, limit int) (out []engine.Revision, err error) {
+func (s tallies) Revisions(ctx context.Context, now job.Job, before, limit int) (out []engine.Revision, err error) {
 	err = s.db.Read(ctx, "list revisions", func(tx Tx) error {
 		out = nil
 		payload := now.Payload

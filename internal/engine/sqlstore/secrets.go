@@ -55,7 +55,7 @@ func scanSealed(r Row) (x engine.Secret, err error) {
 }
 
 // PutSecret stores a secret that a person named, as version 1 or the next one. It locks the tenant to count its secrets.
-func (s Settings) PutSecret(ctx context.Context, x engine.Secret, most int, e *audit.Entry) (out engine.Secret, err error) {
+func (s secrets) PutSecret(ctx context.Context, x engine.Secret, most int, e *audit.Entry) (out engine.Secret, err error) {
 	err = write(ctx, s.db, "store a secret", e, func(tx Tx) error {
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (s Settings) PutSecret(ctx context.Context, x engine.Secret, most int, e *a
 }
 
 // Secret finds a secret, whether a person named it or it is managed.
-func (s Settings) Secret(ctx context.Context, t tenant.ID, name string) (out engine.Secret, err error) {
+func (s secrets) Secret(ctx context.Context, t tenant.ID, name string) (out engine.Secret, err error) {
 	err = s.db.Ask(ctx, "find a secret", func(tx Tx) (err error) {
 		out, err = one(tx, scanSealed, "SELECT "+secretColumns+", sealed FROM secrets WHERE tenant = $1 AND name = $2", string(t), name)
 		return err
@@ -82,12 +82,12 @@ func (s Settings) Secret(ctx context.Context, t tenant.ID, name string) (out eng
 }
 
 // Secrets lists a tenant's secrets that a person named, without their values.
-func (s Settings) Secrets(ctx context.Context, t tenant.ID) ([]engine.Secret, error) {
+func (s secrets) Secrets(ctx context.Context, t tenant.ID) ([]engine.Secret, error) {
 	return readAll(ctx, s.db, "list secrets", scanSecret, "SELECT "+secretColumns+namedSecrets+" ORDER BY name", string(t))
 }
 
 // SealedSecrets lists the same with their values, and the stamp that they have.
-func (s Settings) SealedSecrets(ctx context.Context, t tenant.ID) (out []engine.Secret, stamp string, err error) {
+func (s secrets) SealedSecrets(ctx context.Context, t tenant.ID) (out []engine.Secret, stamp string, err error) {
 	err = s.db.Ask(ctx, "read secrets", func(tx Tx) (err error) {
 		if stamp, err = secretStamp(tx, t); err != nil { // before the values: a stamp that is too old makes the caller read again
 			return err
@@ -99,7 +99,7 @@ func (s Settings) SealedSecrets(ctx context.Context, t tenant.ID) (out []engine.
 }
 
 // SecretStamp changes with every change of what SealedSecrets lists.
-func (s Settings) SecretStamp(ctx context.Context, t tenant.ID) (stamp string, err error) {
+func (s secrets) SecretStamp(ctx context.Context, t tenant.ID) (stamp string, err error) {
 	err = s.db.Ask(ctx, "look whether secrets have changed", func(tx Tx) (err error) {
 		stamp, err = secretStamp(tx, t)
 		return err
@@ -117,7 +117,7 @@ func secretStamp(tx Tx, t tenant.ID) (string, error) {
 }
 
 // PastSecrets lists values that secrets had before they were changed or deleted.
-func (s Settings) PastSecrets(ctx context.Context, t tenant.ID, limit int) (out []engine.Secret, err error) {
+func (s secrets) PastSecrets(ctx context.Context, t tenant.ID, limit int) (out []engine.Secret, err error) {
 	err = s.db.Ask(ctx, "read what secrets were", func(tx Tx) (err error) {
 		out, err = all(tx, scanSealed, pastSecretsSQL, string(t), limit)
 		return err
@@ -126,7 +126,7 @@ func (s Settings) PastSecrets(ctx context.Context, t tenant.ID, limit int) (out 
 }
 
 // LackSecrets returns the names that no person gave to a secret.
-func (s Settings) LackSecrets(ctx context.Context, t tenant.ID, names []string) (out []string, err error) {
+func (s secrets) LackSecrets(ctx context.Context, t tenant.ID, names []string) (out []string, err error) {
 	err = s.db.Ask(ctx, "find secrets", func(tx Tx) (err error) {
 		out, err = LackSecrets(tx, t, names)
 		return err
@@ -146,21 +146,21 @@ func LackSecrets(tx Tx, t tenant.ID, names []string) (out []string, err error) {
 }
 
 // DeleteSecret deletes a secret that a person named.
-func (s Settings) DeleteSecret(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
+func (s secrets) DeleteSecret(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error {
 	return execOne(ctx, s.db, "delete a secret", e, engine.ErrNotFound, "DELETE"+namedSecrets+" AND name = $2", string(t), name)
 }
 
 // SecretKeys returns one secret of each key that secrets are sealed under.
-func (s Settings) SecretKeys(ctx context.Context) ([]engine.Secret, error) {
+func (s secrets) SecretKeys(ctx context.Context) ([]engine.Secret, error) {
 	return readAll(ctx, s.db, "find the keys of secrets", scanSealed, secretKeysSQL)
 }
 
 // SecretsNotUnder lists up to limit secrets, behind a given one, that are sealed under another key.
-func (s Settings) SecretsNotUnder(ctx context.Context, key string, after engine.Secret, limit int) ([]engine.Secret, error) {
+func (s secrets) SecretsNotUnder(ctx context.Context, key string, after engine.Secret, limit int) ([]engine.Secret, error) {
 	return readAll(ctx, s.db, "find secrets under other keys", scanSealed, secretsNotUnderSQL, string(after.Tenant), after.Name, key, max(limit, 0))
 }
 
 // ResealSecret replaces the sealed form of a secret, unless it has changed.
-func (s Settings) ResealSecret(ctx context.Context, x engine.Secret, was []byte) error {
+func (s secrets) ResealSecret(ctx context.Context, x engine.Secret, was []byte) error {
 	return exec(ctx, s.db, "seal a secret again", nil, resealSecretSQL, string(x.Tenant), x.Name, x.Key, x.Sealed, was)
 }

@@ -27,7 +27,7 @@ func scanSigningSecret(r Row) (x engine.SigningSecret, err error) {
 }
 
 // AddSigningSecret stores a signing secret and makes the tenant's others end at an instant. It locks the tenant to count them.
-func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s signing) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "store a signing secret", nil, x.Tenant, i, func(tx Tx) error {
 		t := string(x.Tenant)
 		if err := tx.LockTenant(x.Tenant); err != nil {
@@ -58,7 +58,7 @@ func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, 
 }
 
 // SeedSigningSecret stores a signing secret that nobody has been shown, if the tenant has none in use.
-func (s Settings) SeedSigningSecret(ctx context.Context, x engine.SigningSecret, e *audit.Entry) (made bool, err error) {
+func (s signing) SeedSigningSecret(ctx context.Context, x engine.SigningSecret, e *audit.Entry) (made bool, err error) {
 	err = s.db.Write(ctx, "seed a signing secret", func(tx Tx) error {
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (s Settings) SeedSigningSecret(ctx context.Context, x engine.SigningSecret,
 }
 
 // ShowSigningSecret records that a signing secret is shown to its tenant, which happens once.
-func (s Settings) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string, e *audit.Entry) error {
+func (s signing) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string, e *audit.Entry) error {
 	return write(ctx, s.db, "show a signing secret", e, func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
@@ -99,7 +99,7 @@ func (s Settings) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix
 }
 
 // SigningSecrets lists a tenant's signing secrets that have not ended, or those of all tenants, newest first.
-func (s Settings) SigningSecrets(ctx context.Context, t tenant.ID) (out []engine.SigningSecret, err error) {
+func (s signing) SigningSecrets(ctx context.Context, t tenant.ID) (out []engine.SigningSecret, err error) {
 	err = s.db.Read(ctx, "list signing secrets", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
@@ -112,18 +112,18 @@ func (s Settings) SigningSecrets(ctx context.Context, t tenant.ID) (out []engine
 }
 
 // DeleteSigningSecret deletes a signing secret.
-func (s Settings) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string, e *audit.Entry) error {
+func (s signing) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string, e *audit.Entry) error {
 	return execOne(ctx, s.db, "delete a signing secret", e, engine.ErrNotFound, "DELETE FROM signing_secrets WHERE tenant = $1 AND id = $2", string(t), id)
 }
 
 // ResealSigningSecret replaces the sealed form of a signing secret, unless it has changed.
-func (s Settings) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) error {
+func (s signing) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) error {
 	return exec(ctx, s.db, "seal a signing secret anew", nil, "UPDATE signing_secrets SET sealed = $3 WHERE tenant = $1 AND id = $2 AND sealed = $4",
 		string(x.Tenant), x.ID, x.Sealed, was)
 }
 
 // Share stores a value under a name, unless there is one, and returns the stored one.
-func (s Settings) Share(ctx context.Context, name string, shared []byte) (kept []byte, err error) {
+func (s signing) Share(ctx context.Context, name string, shared []byte) (kept []byte, err error) {
 	err = s.db.Write(ctx, "share a value", func(tx Tx) error {
 		if _, err := tx.Exec("INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, shared); err != nil {
 			return err
@@ -135,6 +135,6 @@ func (s Settings) Share(ctx context.Context, name string, shared []byte) (kept [
 }
 
 // Reshare replaces a shared value, unless it has changed.
-func (s Settings) Reshare(ctx context.Context, name string, was, shared []byte) error {
+func (s signing) Reshare(ctx context.Context, name string, was, shared []byte) error {
 	return exec(ctx, s.db, "share another value", nil, "UPDATE installation SET value = $3 WHERE name = $1 AND value = $2", name, was, shared)
 }

@@ -39,7 +39,7 @@ func scanSignIn(r Row) (x engine.SignIn, err error) {
 }
 
 // AddSignIn stores a browser's sign-in, and drops what has ended and the oldest beyond the most that are kept.
-func (s Settings) AddSignIn(ctx context.Context, x engine.SignIn, most int, e *audit.Entry) error {
+func (s signIns) AddSignIn(ctx context.Context, x engine.SignIn, most int, e *audit.Entry) error {
 	return s.db.Write(ctx, "store a sign-in", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
@@ -60,12 +60,12 @@ func (s Settings) AddSignIn(ctx context.Context, x engine.SignIn, most int, e *a
 }
 
 // SignIn finds a sign-in by its hash.
-func (s Settings) SignIn(ctx context.Context, hash [32]byte) (engine.SignIn, error) {
+func (s signIns) SignIn(ctx context.Context, hash [32]byte) (engine.SignIn, error) {
 	return readOne(ctx, s.db, "find a sign-in", scanSignIn, signInSQL, hash[:])
 }
 
 // FindSignIns lists a tenant's sign-ins that have not ended. A tenant has few: they are sorted each time.
-func (s Settings) FindSignIns(ctx context.Context, f engine.SignInFilter, p engine.Page) (out engine.Listed[engine.SignIn], err error) {
+func (s signIns) FindSignIns(ctx context.Context, f engine.SignInFilter, p engine.Page) (out engine.Listed[engine.SignIn], err error) {
 	l := listing[engine.SignIn]{
 		table: "sign_ins", columns: signInColumns, key: []string{"created_at", "hash"}, at: "created_at", scan: scanSignIn,
 		keys: func(p engine.Place) []any { return []any{p.At, p.ID[:]} },
@@ -93,13 +93,13 @@ func (s Settings) FindSignIns(ctx context.Context, f engine.SignInFilter, p engi
 }
 
 // EndSignIn deletes a sign-in.
-func (s Settings) EndSignIn(ctx context.Context, hash [32]byte, e *audit.Entry) error {
+func (s signIns) EndSignIn(ctx context.Context, hash [32]byte, e *audit.Entry) error {
 	return execOne(ctx, s.db, "end a sign-in", e, engine.ErrNotFound, "DELETE FROM sign_ins WHERE hash = $1", hash[:])
 }
 
 // UseSignIns records when sign-ins were last used. Rows are locked in the order of their hashes, so that two servers never
 // wait for each other.
-func (s Settings) UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error {
+func (s signIns) UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error {
 	var rows [][]any
 	for _, hash := range slices.SortedFunc(maps.Keys(used), func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) }) {
 		rows = append(rows, []any{bytes.Clone(hash[:]), used[hash]})

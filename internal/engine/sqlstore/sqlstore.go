@@ -61,12 +61,41 @@ type Row interface {
 type OptionalID [16]byte
 
 // Settings implements engine.Settings.
-type Settings struct{ db DB }
+type Settings struct {
+	auditLog
+	badges
+	calendars
+	keys
+	notices
+	operations
+	secrets
+	signIns
+	signing
+	tallies
+	tenants
+}
+
+// Each of these keeps one kind of settings.
+type (
+	auditLog   struct{ db DB }
+	badges     struct{ db DB }
+	calendars  struct{ db DB }
+	keys       struct{ db DB }
+	notices    struct{ db DB }
+	operations struct{ db DB }
+	secrets    struct{ db DB }
+	signIns    struct{ db DB }
+	signing    struct{ db DB }
+	tallies    struct{ db DB }
+	tenants    struct{ db DB }
+)
 
 var _ engine.Settings = Settings{}
 
 // New returns the settings of a database.
-func New(db DB) Settings { return Settings{db} }
+func New(db DB) Settings {
+	return Settings{auditLog{db}, badges{db}, calendars{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}}
+}
 
 // all collects every row.
 func all[T any](tx Tx, scan func(Row) (T, error), sql string, args ...any) (out []T, err error) {

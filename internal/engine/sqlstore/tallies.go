@@ -36,7 +36,7 @@ const (
 )
 
 // KeepMinutes stores a server's counts of whole minutes, in place of what it said of them before.
-func (s Settings) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engine.Minute) error {
+func (s tallies) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engine.Minute) error {
 	var rows [][]any
 	for _, m := range ms {
 		rows = append(rows, []any{m.At.Truncate(time.Minute), [16]byte(by), m.Started, m.Completed, m.Failed, m.Again,
@@ -46,7 +46,7 @@ func (s Settings) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engi
 }
 
 // Minutes adds up the counts of all servers, minute by minute.
-func (s Settings) Minutes(ctx context.Context, from time.Time) ([]engine.Minute, error) {
+func (s tallies) Minutes(ctx context.Context, from time.Time) ([]engine.Minute, error) {
 	return readAll(ctx, s.db, "read counts", func(r Row) (m engine.Minute, err error) {
 		var wait, maxWait, delay, maxDelay int64
 		err = r.Scan(&m.At, &m.Started, &m.Completed, &m.Failed, &m.Again, &m.Waited, &wait, &maxWait, &m.Fired, &delay, &maxDelay)
@@ -57,7 +57,7 @@ func (s Settings) Minutes(ctx context.Context, from time.Time) ([]engine.Minute,
 }
 
 // TenantMinutes adds up the counts of all servers of a tenant, minute by minute.
-func (s Settings) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) (out []engine.TenantMinute, err error) {
+func (s tallies) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) (out []engine.TenantMinute, err error) {
 	err = s.db.Read(ctx, "read counts", func(tx Tx) error {
 		out = nil
 		return tx.Query(func(r Row) error {
@@ -76,7 +76,7 @@ func (s Settings) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time
 }
 
 // KeepDepths stores how much waited and ran in a minute, unless another server has, and reports whether it did.
-func (s Settings) KeepDepths(ctx context.Context, at time.Time, ds []engine.TenantDepths) (kept bool, err error) {
+func (s tallies) KeepDepths(ctx context.Context, at time.Time, ds []engine.TenantDepths) (kept bool, err error) {
 	minute := at.Truncate(time.Minute)
 	var total []engine.QueueDepth
 	var rows [][]any
@@ -98,7 +98,7 @@ func (s Settings) KeepDepths(ctx context.Context, at time.Time, ds []engine.Tena
 }
 
 // Depths lists how much waited and ran of a tenant.
-func (s Settings) Depths(ctx context.Context, t tenant.ID, from time.Time) (out []engine.DepthMinute, err error) {
+func (s tallies) Depths(ctx context.Context, t tenant.ID, from time.Time) (out []engine.DepthMinute, err error) {
 	err = s.db.Read(ctx, "read depths", func(tx Tx) error {
 		out = nil
 		return tx.Query(func(r Row) error {
@@ -118,7 +118,7 @@ func (s Settings) Depths(ctx context.Context, t tenant.ID, from time.Time) (out 
 }
 
 // JobDays lists how a job's executions ended, day by day.
-func (s Settings) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) (out []engine.JobDay, err error) {
+func (s tallies) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) (out []engine.JobDay, err error) {
 	err = s.db.Read(ctx, "read a calendar", func(tx Tx) error {
 		out = nil
 		return tx.Query(func(r Row) error {
@@ -136,7 +136,7 @@ func (s Settings) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, unti
 }
 
 // Failures lists failures, the latest hours first.
-func (s Settings) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
+func (s tallies) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
 	sql, args := failuresSQL, []any{string(f.Tenant), since(f.From.Truncate(time.Hour)), limit}
 	if !f.Job.IsZero() {
 		sql, args = jobFailuresSQL, append(args, [16]byte(f.Job), [16]byte{}) // the zero id stands for jobs that are not distinguished

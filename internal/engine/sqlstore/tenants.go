@@ -33,13 +33,13 @@ const (
 )
 
 // CreateTenant stores a tenant.
-func (s Settings) CreateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
+func (s tenants) CreateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
 	return execOne(ctx, s.db, "create a tenant", e, engine.ErrConflict, addTenantSQL,
 		string(t.ID), t.Name, string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach, t.CutAt, t.HTTPSOnly)
 }
 
 // Tenants lists all tenants in order of their ids.
-func (s Settings) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
+func (s tenants) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return readAll(ctx, s.db, "list tenants", func(r Row) (t tenant.Tenant, err error) {
 		var quotas string
 		if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, &t.CreatedAt, &t.Reach, &t.CutAt, &t.HTTPSOnly); err == nil {
@@ -50,7 +50,7 @@ func (s Settings) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 }
 
 // UpdateTenant changes a tenant. The instant at which its history became shorter only moves forward.
-func (s Settings) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
+func (s tenants) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
 	return write(ctx, s.db, "change a tenant", e, func(tx Tx) error {
 		if _, err := tx.Exec("DELETE FROM job_counts WHERE tenant = $1", string(t.ID)); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s Settings) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.En
 }
 
 // Reaches finds the tenants whose callbacks may go elsewhere than those of the others.
-func (s Settings) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
+func (s tenants) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
 	var out map[tenant.ID]engine.Reach
 	err := s.db.Read(ctx, "read what callbacks may reach", func(tx Tx) error {
 		out = map[tenant.ID]engine.Reach{}
@@ -77,7 +77,7 @@ func (s Settings) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, erro
 }
 
 // PauseQueue pauses a queue, in place of any pause before; the zero Pause ends it.
-func (s Settings) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause, e *audit.Entry) error {
+func (s tenants) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause, e *audit.Entry) error {
 	if p.IsZero() {
 		return s.overQueue(ctx, "resume a queue", e, t, queue, resumeSQL, dropLimitSQL)
 	}
@@ -85,7 +85,7 @@ func (s Settings) PauseQueue(ctx context.Context, t tenant.ID, queue string, p j
 }
 
 // SetLimit stores a limit, in place of any before; a zero one is removed.
-func (s Settings) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error {
+func (s tenants) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error {
 	if l.IsZero() {
 		return s.overQueue(ctx, "remove a limit", e, l.Tenant, l.Queue, unlimitSQL, dropLimitSQL)
 	}
@@ -93,7 +93,7 @@ func (s Settings) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) err
 }
 
 // overQueue runs statements over the row of a queue.
-func (s Settings) overQueue(ctx context.Context, doing string, e *audit.Entry, t tenant.ID, queue string, statements ...string) error {
+func (s tenants) overQueue(ctx context.Context, doing string, e *audit.Entry, t tenant.ID, queue string, statements ...string) error {
 	return write(ctx, s.db, doing, e, func(tx Tx) error {
 		for _, sql := range statements {
 			if _, err := tx.Exec(sql, string(t), queue); err != nil {
@@ -105,7 +105,7 @@ func (s Settings) overQueue(ctx context.Context, doing string, e *audit.Entry, t
 }
 
 // Limits lists the limits and pauses of a tenant, or of all tenants, its own before those of its queues.
-func (s Settings) Limits(ctx context.Context, t tenant.ID) (out []job.Limit, err error) {
+func (s tenants) Limits(ctx context.Context, t tenant.ID) (out []job.Limit, err error) {
 	err = s.db.Read(ctx, "list limits", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {

@@ -14,7 +14,7 @@ const (
 )
 
 // KeepTraces stores where jobs and executions began.
-func (s Settings) KeepTraces(ctx context.Context, ts []engine.Trace) error {
+func (s tallies) KeepTraces(ctx context.Context, ts []engine.Trace) error {
 	var rows [][]any
 	for _, t := range ts {
 		rows = append(rows, []any{t.Of, string(t.Tenant), t.At, t.Parent})
@@ -23,7 +23,7 @@ func (s Settings) KeepTraces(ctx context.Context, ts []engine.Trace) error {
 }
 
 // Traces finds where jobs and executions began.
-func (s Settings) Traces(ctx context.Context, ids [][16]byte) ([]engine.Trace, error) {
+func (s tallies) Traces(ctx context.Context, ids [][16]byte) ([]engine.Trace, error) {
 	return readAll(ctx, s.db, "find traces", func(r Row) (t engine.Trace, err error) {
 		err = r.Scan(&t.Of, (*string)(&t.Tenant), &t.At, &t.Parent)
 		return t, err
