@@ -54,7 +54,7 @@ type writer interface {
 
 // change is write for what someone asked for: its audit entry, if it has one, is written in the same transaction. It makes the
 // tables of days that are missing.
-func (s *Store) change(ctx context.Context, doing string, e *audit.Entry, f func(context.Context, writer) error) error {
+func (s *database) change(ctx context.Context, doing string, e *audit.Entry, f func(context.Context, writer) error) error {
 	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
 	if !isCode(err, checkViolation) {
 		return err

@@ -35,7 +35,7 @@ var backfillSQL = func() string {
 }()
 
 // Backfill adds executions of one existing job for instants of its schedule, and answers with those that are there.
-func (s *Store) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
+func (s *jobs) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
 	rows, ids := liveTable.arrays(), uuids(len(es))
 	for i := range es {
 		rows.execution(t, &es[i], true)

@@ -50,7 +50,7 @@ const (
 
 // Draw takes tokens out of buckets, and answers in order. The name of a bucket may be a hash that tells no tenant, so the wall hides all of them:
 // those who only look do so past it, at what they name.
-func (s *Store) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
+func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
 	var draws, looks []engine.Draw
 	for _, d := range ds {
 		if d.N > 0 {

@@ -43,7 +43,7 @@ func succeeds(f *job.Finish) bool {
 }
 
 // concludeBundles applies those of a batch that are named and end members of bundles, notes which it did, and names the others.
-func (s *Store) concludeBundles(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) (others []int, err error) {
+func (s *leases) concludeBundles(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) (others []int, err error) {
 	args, asked, others := s.bundleArgs(fs, which)
 	if len(asked) == 0 {
 		return which, nil
@@ -68,7 +68,7 @@ func (s *Store) concludeBundles(ctx context.Context, c *pgxpool.Conn, fs []job.F
 }
 
 // bundleArgs makes the parameters of finishBundlesSQL of what may end members of bundles.
-func (s *Store) bundleArgs(fs []job.Finish, which []int) (args []any, asked, others []int) {
+func (s *leases) bundleArgs(fs []job.Finish, which []int) (args []any, asked, others []int) {
 	for _, i := range which {
 		if s.marked(fs[i].Outcome.Execution) && succeeds(&fs[i]) {
 			asked = append(asked, i)
@@ -145,7 +145,7 @@ func sameParcel(a, b *job.Finish) bool {
 }
 
 // unpackFinished unpacks the bundles of what is yet to be finished.
-func unpackFinished(ctx context.Context, s *Store, c *pgxpool.Conn, fs []job.Finish, which ...[]int) error {
+func unpackFinished(ctx context.Context, s *database, c *pgxpool.Conn, fs []job.Finish, which ...[]int) error {
 	var ids []job.ExecutionID
 	for _, list := range which {
 		for _, i := range list {

@@ -58,7 +58,7 @@ type parcel struct {
 }
 
 // parcels are the executions that may be in bundles, by grant and bundle, in the order of their ids.
-func (s *Store) parcels(gs []engine.Grant) (out []parcel) {
+func (s *leases) parcels(gs []engine.Grant) (out []parcel) {
 	type of struct {
 		grant  int
 		bundle [16]byte
@@ -89,7 +89,7 @@ func (s *Store) parcels(gs []engine.Grant) (out []parcel) {
 
 // leaseBundles leases the bundles that parcels are of, what of one other grants in the same call want behind them, and, in the same
 // commit, what cannot be in one. Of what then is still free and in a bundle, rows are made.
-func (s *Store) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel, f engine.Fence, out *given) error {
+func (s *leases) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel, f engine.Fence, out *given) error {
 	loose := only(gs, func(id job.ExecutionID) bool { return !s.marked(id) })
 	for again := true; again; loose = nil {
 		if err := s.leaseParcels(ctx, gs, ps, loose, f, out); err != nil {
@@ -119,7 +119,7 @@ func (s *Store) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel
 	return s.write(ctx, "unpack bundles", func(ctx context.Context, c *pgxpool.Conn) error { return s.unpackBy(ctx, c, unpackFreeSQL, rest) })
 }
 
-func (s *Store) leaseParcels(ctx context.Context, gs []engine.Grant, ps []parcel, loose []engine.Grant, f engine.Fence, out *given) error {
+func (s *leases) leaseParcels(ctx context.Context, gs []engine.Grant, ps []parcel, loose []engine.Grant, f engine.Fence, out *given) error {
 	b := &pgx.Batch{}
 	sql, args := parcelsWanted(gs, ps, f)
 	b.Queue(sql, args...)

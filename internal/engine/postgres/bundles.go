@@ -36,7 +36,7 @@ const (
 )
 
 // packing says which executions are put into bundles.
-func (s *Store) packing() packing {
+func (s *database) packing() packing {
 	if s.packsAll {
 		return packAll
 	}
@@ -209,15 +209,15 @@ type rower interface {
 }
 
 // marked reports whether an execution, or the job whose id it has, may be in a bundle.
-func (s *Store) marked(id [16]byte) bool { return s.packsAll || job.Bundled(id) }
+func (s *database) marked(id [16]byte) bool { return s.packsAll || job.Bundled(id) }
 
 // unpack makes rows of live of the bundles that executions, or the jobs whose ids they have, are in.
-func unpack[T ~[16]byte](ctx context.Context, s *Store, c rower, ids ...T) error {
+func unpack[T ~[16]byte](ctx context.Context, s *database, c rower, ids ...T) error {
 	return s.unpackBy(ctx, c, unpackSQL, marked(s, ids))
 }
 
 // marked are those of ids that may be in bundles.
-func marked[T ~[16]byte](s *Store, ids []T) (out [][16]byte) {
+func marked[T ~[16]byte](s *database, ids []T) (out [][16]byte) {
 	for _, id := range ids {
 		if s.marked(id) {
 			out = append(out, id)
@@ -227,7 +227,7 @@ func marked[T ~[16]byte](s *Store, ids []T) (out [][16]byte) {
 }
 
 // unpackBy unpacks by one of the two statements. Where a bundle was parted meanwhile, its outcome is seen the next time.
-func (s *Store) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byte) error {
+func (s *database) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byte) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -246,8 +246,8 @@ func (s *Store) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byt
 }
 
 // Unpack has executions that are free listed in the lanes of their groups.
-func (s *Store) Unpack(ctx context.Context, ids []job.ExecutionID) error {
-	list := marked(s, ids)
+func (s *leases) Unpack(ctx context.Context, ids []job.ExecutionID) error {
+	list := marked(s.database, ids)
 	if len(list) == 0 {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (s *Store) Unpack(ctx context.Context, ids []job.ExecutionID) error {
 const givenBundlesSQL = "SELECT k.key FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key) WHERE l.lease = ANY ($1::int8[])"
 
 // unpackLeases makes rows of live of the bundles that leases gave.
-func (s *Store) unpackLeases(ctx context.Context, c interface {
+func (s *database) unpackLeases(ctx context.Context, c interface {
 	rower
 	querier
 }, leases *array) error {
@@ -274,7 +274,7 @@ func (s *Store) unpackLeases(ctx context.Context, c interface {
 const unpackMost = 1000
 
 // unpackOverdue makes rows of live of the bundles under leases whose time is up.
-func (s *Store) unpackOverdue(ctx context.Context, c *pgxpool.Conn, slack time.Duration, leases *array) error {
+func (s *leases) unpackOverdue(ctx context.Context, c *pgxpool.Conn, slack time.Duration, leases *array) error {
 	rows, _ := c.Query(ctx, overdueBundlesSQL, slack, leases, unpackMost)
 	keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 	if err != nil {

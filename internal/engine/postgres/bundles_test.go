@@ -170,7 +170,7 @@ func TestBundlesAmongRows(t *testing.T) {
 	store(t, s, c)
 	all := ids(c)
 	for _, id := range []int{20, 77} { // unpacked
-		if err := unpack(t.Context(), s, s.read, all[id]); err != nil {
+		if err := unpack(t.Context(), s.database, s.read, all[id]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,10 +52,10 @@ const (
 )
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
+func (s *leases) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
 	err = s.change(ctx, "cancel an execution", e, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			if err := unpack(ctx, s, tx, id); err != nil {
+			if err := unpack(ctx, s.database, tx, id); err != nil {
 				return err
 			}
 			for range races {
@@ -106,7 +106,7 @@ func cancelledBefore(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.Executi
 }
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
+func (s *leases) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
 	err = s.write(ctx, "force cancels", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			forced, err = collectEnded(c.Query(ctx, forceSQL, grace, max(limit, 0)))

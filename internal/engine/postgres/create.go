@@ -29,7 +29,7 @@ type batch struct {
 }
 
 // CreateJobs stores each creation whole or not at all, and answers in their order.
-func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
 	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}
 	if !s.noCopy.Load() {
@@ -116,7 +116,7 @@ func notNil(b []byte) []byte {
 // in the way, unless unique keys are there to find that something does; else at
 // once after looking; else, if others got in between, one by one. Those of which
 // only so many may be are looked at, too: only what is stored is to count.
-func (s *Store) create(ctx context.Context, b batch) error {
+func (s *jobs) create(ctx context.Context, b batch) error {
 	if len(b.chosen) == 0 {
 		return nil
 	}

@@ -74,7 +74,7 @@ func deadListing[T any](f engine.DeadLetterFilter) listing[T] {
 }
 
 // listDeadLetters lists dead letters, and ends early where few of very many are chosen.
-func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	l := deadListing[job.DeadLetter](f)
 	l.scan = scanDeadLetter
 	l.read = func(where, limit string) string {
@@ -84,14 +84,14 @@ func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, 
 			LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job ORDER BY d.at DESC, d.execution DESC`, executionColumns, where, limit, pastRow)
 	}
 	place := func(d *job.DeadLetter) engine.Place { return engine.Place{At: d.At, ID: d.ID} }
-	out, err := listed(ctx, s, "list dead letters", p, place, l, func(ctx context.Context, tx pgx.Tx, ds []job.DeadLetter) error {
+	out, err := listed(ctx, s.database, "list dead letters", p, place, l, func(ctx context.Context, tx pgx.Tx, ds []job.DeadLetter) error {
 		return addErrors(ctx, tx, f.Tenant, ds)
 	})
 	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // DeadLetters lists dead letters with their whole error history, latest first.
-func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+func (s *reads) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	if p.Bounded && f.Execution.IsZero() {
 		return s.listDeadLetters(ctx, f, p)
 	}
@@ -198,7 +198,7 @@ const (
 )
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
+func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	var discarded int
 	var out engine.Created
 	err := s.change(ctx, "discard dead letters", nil, func(ctx context.Context, c writer) error {
@@ -206,7 +206,7 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID,
 			if err := tx.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded); err != nil {
 				return err
 			}
-			return sqlstore.Answer(transaction{ctx, tx, s}, t, i, discarded, answer, e, &out)
+			return sqlstore.Answer(transaction{ctx, tx, s.database}, t, i, discarded, answer, e, &out)
 		})
 	})
 	if errors.Is(err, engine.ErrAnswered) {
@@ -216,7 +216,7 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID,
 }
 
 // Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.
-func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
+func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
 	var out []job.Execution
 	err := s.ask(ctx, "find what is to be redriven", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, redrivableSQL, max(limit, 0))
@@ -228,7 +228,7 @@ func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 }
 
 // Postpone puts off for a while those that Redrivable lists.
-func (s *Store) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
+func (s *reads) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
 	if len(ids) == 0 {
 		return nil
 	}

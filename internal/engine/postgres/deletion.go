@@ -39,7 +39,7 @@ const (
 )
 
 // DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
 	err := s.change(ctx, "delete a job", d.Entry, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
@@ -59,8 +59,8 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 	return out, nil
 }
 
-func (s *Store) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.Deletion) (rest job.OperationID, ended []engine.Ended, err error) {
-	if err := unpack(ctx, s, tx, d.Job); err != nil {
+func (s *jobs) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.Deletion) (rest job.OperationID, ended []engine.Ended, err error) {
+	if err := unpack(ctx, s.database, tx, d.Job); err != nil {
 		return rest, nil, err
 	}
 	most := cmp.Or(d.Most, engine.CancelsAtOnce)
@@ -90,7 +90,7 @@ func (s *Store) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
+func (s *jobs) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
 	err = s.write(ctx, "cancel what waits of a deleted job", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			ended, err = collectEnded(c.Query(ctx, cancelSQL, string(t), [16]byte(of), jobDeleted, max(limit, 0)))

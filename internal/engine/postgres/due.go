@@ -53,7 +53,7 @@ type duePlace struct {
 }
 
 // CountDue counts all executions that are due, not held back, and have not finished.
-func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
+func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	out, err := s.countBy(ctx, "count what is due in bundles", countDueBundlesSQL) // first: what is unpacked meanwhile is counted twice, and not missed
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 }
 
 // countBy returns a statement's counts by tenant, class and priority.
-func (s *Store) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
+func (s *leases) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		out = map[engine.DueKey]int{} // a look that is repeated starts over
@@ -89,7 +89,7 @@ func (s *Store) countBy(ctx context.Context, doing, sql string) (map[engine.DueK
 }
 
 // countDuePiece adds the rows behind a place, up to so many, and says where they end; nil: there are no more.
-func (s *Store) countDuePiece(ctx context.Context, from duePlace, most int64, out map[engine.DueKey]int) (end *duePlace, err error) {
+func (s *leases) countDuePiece(ctx context.Context, from duePlace, most int64, out map[engine.DueKey]int) (end *duePlace, err error) {
 	type part struct {
 		engine.DueKey
 		n int

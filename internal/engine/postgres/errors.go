@@ -37,7 +37,7 @@ const (
 const retries = 3
 
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
-func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+func (s *database) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.hot, f)
 	err := s.run(ctx, pool, false, doing, f)
 	if isCode(err, diskFull) {
@@ -47,13 +47,13 @@ func (s *Store) write(ctx context.Context, doing string, f func(context.Context,
 }
 
 // ask runs f, which only reads, on a connection of the hot path.
-func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+func (s *database) ask(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.hot, f)
 	return s.run(ctx, pool, true, doing, f)
 }
 
 // look runs f, which only reads, on a connection for reading.
-func (s *Store) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+func (s *database) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.read, f)
 	return s.run(ctx, pool, true, doing, f)
 }
@@ -61,7 +61,7 @@ func (s *Store) look(ctx context.Context, doing string, f func(context.Context, 
 // run runs f, and again what may be: all where the database chose it to give
 // way, and what only reads once where the connection was dead. Whatever ended
 // that one has most likely ended its neighbours, so that all are made again.
-func (s *Store) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+func (s *database) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ctx, done := s.pulse.guard(ctx)

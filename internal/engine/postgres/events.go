@@ -11,7 +11,7 @@ import (
 )
 
 // Events lists what was kept of an execution as it happened, the first thing first.
-func (s *Store) Events(ctx context.Context, t tenant.ID, x job.ExecutionID) ([]job.Event, error) {
+func (s *reads) Events(ctx context.Context, t tenant.ID, x job.ExecutionID) ([]job.Event, error) {
 	var out []job.Event
 	err := s.look(ctx, "list events", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, `

@@ -81,7 +81,7 @@ const executionSQL = `
 	LIMIT 1`
 
 // Execution finds one execution, wherever it is.
-func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
+func (s *reads) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
 	var out job.Execution
 	err := s.look(ctx, "find an execution", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, executionSQL, string(t), [16]byte(id))
@@ -96,7 +96,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 const attemptColumns = "execution, token, number, worker, started_at, ended_at, ending"
 
 // Attempts lists the failed and lost attempts of an execution, earliest first.
-func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
+func (s *reads) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, `

@@ -20,7 +20,7 @@ const expireSQL = `
 	` + ofGone
 
 // Expire ends up to limit executions that have never started and whose time to start has passed.
-func (s *Store) Expire(ctx context.Context, limit int) (expired []engine.Ended, err error) {
+func (s *leases) Expire(ctx context.Context, limit int) (expired []engine.Ended, err error) {
 	err = s.write(ctx, "expire executions", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			expired, err = collectEnded(c.Query(ctx, expireSQL, max(limit, 0), engine.EncodeEnd(engine.ExpiredInTime(), nil)))

@@ -92,7 +92,7 @@ const lateJobs = `FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
 	SELECT s.job FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < `
 
 // fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
-func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
+func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
 	}
@@ -108,7 +108,7 @@ func anywhere(text string) string {
 }
 
 // FindJobs lists jobs, newest first, without their statistics.
-func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+func (s *jobs) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	few, err := s.fewLate(ctx, f)
 	if err != nil {
 		return engine.JobPage{}, err
@@ -152,7 +152,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 }
 
 // listJobs lists jobs, and ends early where few of very many are chosen.
-func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	l := listing[job.Job]{table: "jobs j", from: listedJobs, key: []string{"j.id"}, scan: scanJob}
 	l.where = jobsFound(f, &l.params)
 	l.found = len(l.params)
@@ -166,7 +166,7 @@ func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		err := r.Scan(&id)
 		return engine.IDPlace(id), err
 	}
-	out, err := listed(ctx, s, "list jobs", p, func(j *job.Job) engine.Place { return engine.IDPlace(j.ID) }, l, nil)
+	out, err := listed(ctx, s.database, "list jobs", p, func(j *job.Job) engine.Place { return engine.IDPlace(j.ID) }, l, nil)
 	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 

@@ -96,7 +96,7 @@ const (
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
-func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	if len(fs) == 0 {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		if err != nil {
 			return err
 		}
-		if err := unpackFinished(ctx, s, c, fs, others, rest); err != nil {
+		if err := unpackFinished(ctx, s.database, c, fs, others, rest); err != nil {
 			return err
 		}
 		if len(others) > 0 {

@@ -39,7 +39,7 @@ var aheadSQL = func() string {
 }()
 
 // Ahead counts what is next, second by second.
-func (s *Store) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+func (s *leases) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
 	parts := len(ps)
 	if parts == 0 {
 		parts = job.Partitions
@@ -74,7 +74,7 @@ func partitionBits(ps []job.Partition) int64 {
 var _ [64 - job.Partitions]struct{} // a bit for each
 
 // Due lists the jobs that a filter chooses, the earliest next instant first.
-func (s *Store) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
+func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	var out []engine.Due
 	without := texts(len(f.Without))
 	for _, t := range f.Without {
@@ -234,7 +234,7 @@ func firing() (columns, named string) {
 }
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
+func (s *leases) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
 	if len(fs) == 0 {
 		return engine.Fired{}, nil
 	}

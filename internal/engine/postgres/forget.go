@@ -29,7 +29,7 @@ const forgetSQL = `
 	SELECT count(*) FROM gone`
 
 // ForgetHistory drops executions of a tenant that finished before an instant.
-func (s *Store) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (out engine.Forgot, err error) {
+func (s *upkeep) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (out engine.Forgot, err error) {
 	err = s.write(ctx, "forget history", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.QueryRow(ctx, forgetSQL, string(t), before, limit).Scan(&out.N)
 	})

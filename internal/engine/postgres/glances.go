@@ -65,7 +65,7 @@ const (
 )
 
 // glance runs f in a transaction that reads one snapshot by indexes.
-func (s *Store) glance(ctx context.Context, doing string, f func(context.Context, pgx.Tx) error) error {
+func (s *reads) glance(ctx context.Context, doing string, f func(context.Context, pgx.Tx) error) error {
 	return s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, glancing); err != nil {
@@ -77,7 +77,7 @@ func (s *Store) glance(ctx context.Context, doing string, f func(context.Context
 }
 
 // Recent lists the last executions of each job.
-func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
+func (s *reads) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
 	jobs := uuids(len(ids))
 	for _, of := range ids {
 		jobs.uuid(of)
@@ -98,7 +98,7 @@ func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 }
 
 // Whose says of executions whose they are.
-func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
+func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Tim
 }
 
 // Names are those of jobs.
-func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
+func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 }
 
 // LateJobs lists the tenant's jobs whose instant has come and has not fired.
-func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
+func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.glance(ctx, "list jobs that are late", func(ctx context.Context, tx pgx.Tx) error {
 		out = engine.JobPage{}
@@ -172,7 +172,7 @@ func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
+func (s *reads) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
 	l := deadListing[engine.DeadError](f)
 	l.read = func(where, limit string) string {
 		return fmt.Sprintf(`
@@ -193,5 +193,5 @@ func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p eng
 	}
 	place := func(d *engine.DeadError) engine.Place { return engine.Place{At: d.At, ID: d.Execution} }
 	p.Uncounted = true
-	return listed(ctx, s, "list what died of what", p, place, l, nil)
+	return listed(ctx, s.database, "list what died of what", p, place, l, nil)
 }

@@ -90,7 +90,7 @@ func scanHeld(r pgx.CollectableRow, more ...any) (h job.Held, err error) {
 }
 
 // Held reads what deciding an outcome needs, of those leases that still hold.
-func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+func (s *leases) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 
 // Running lists what is leased in the partitions; all, if none is named. A lease holds executions of several tenants, so the wall hides all of
 // them: within a confined context the statement itself keeps to the tenant.
-func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
 	var of *string
 	if t, confined := engine.Confined(ctx); confined {
 		of = (*string)(&t)
@@ -165,7 +165,7 @@ const (
 )
 
 // Overrun lists up to limit executions that living workers hold for too long, or without progress for too long.
-func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
+func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	var out []engine.Overrun
 	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
 		begun := time.Now()
@@ -206,7 +206,7 @@ const (
 )
 
 // overrunning lists what overruns under leases, and notes when they are to be looked at again.
-func (s *Store) overrunning(ctx context.Context, c *pgxpool.Conn, slack time.Duration, limit int, late []int64, now time.Time) ([]engine.Overrun, error) {
+func (s *leases) overrunning(ctx context.Context, c *pgxpool.Conn, slack time.Duration, limit int, late []int64, now time.Time) ([]engine.Overrun, error) {
 	tokens := bigints(len(late))
 	for _, t := range late {
 		tokens.int8(t)

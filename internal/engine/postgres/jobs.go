@@ -80,7 +80,7 @@ func scanJob(row pgx.CollectableRow) (job.Job, error) {
 }
 
 // Job finds one job by its id, or, unless it is deleted, by its key; without its statistics.
-func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
+func (s *jobs) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		out, err = findJob(ctx, c, t, ref)

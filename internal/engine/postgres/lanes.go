@@ -48,7 +48,7 @@ const (
 )
 
 // Lanes lists up to limit lanes that hold any execution, behind one.
-func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
+func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	number := int64(-1)
 	if after == nil {
 		after = &job.Lane{}
@@ -178,7 +178,7 @@ func (a laneArgs) add(l *job.Lane) {
 
 // Ready lists, for each cursor, up to perLane free and due executions behind it, in due order, and, where that is many, the
 // whole of the last bundle. It reads as many bundles as should do, and more where they did not.
-func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}
@@ -198,7 +198,7 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 
 // readyOf reads up to most bundles of each lane, and all rows that are wanted. A lane is short where it has as many bundles, and
 // less than perLane in them.
-func (s *Store) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, most int) (out []job.Ready, short map[job.Lane]bool, err error) {
+func (s *leases) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, most int) (out []job.Ready, short map[job.Lane]bool, err error) {
 	a, dues, ids, lows := newLaneArgs(len(cs)), instants(len(cs)), uuids(len(cs)), uuids(len(cs))
 	for i := range cs {
 		a.add(&cs[i].Lane)
@@ -229,7 +229,7 @@ func (s *Store) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, mo
 }
 
 // learn keeps how many executions bundles hold lately, on the average.
-func (s *Store) learn(bundled []free) {
+func (s *leases) learn(bundled []free) {
 	n := 0
 	for i := range bundled {
 		n += len(bundled[i].ids)

@@ -146,7 +146,7 @@ func leaseArgs(gs []engine.Grant, f engine.Fence) (sql string, args []any) {
 
 // Lease gives each session the executions it asks for and the fence lets through, in the order asked for; most often in one
 // commit, but what was taken out of bundles in another.
-func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+func (s *leases) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
 	}
@@ -166,7 +166,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 }
 
 // leaseRows leases what is not in bundles.
-func (s *Store) leaseRows(ctx context.Context, gs []engine.Grant, f engine.Fence, g *given) error {
+func (s *leases) leaseRows(ctx context.Context, gs []engine.Grant, f engine.Fence, g *given) error {
 	sql, args := leaseArgs(g.rest(gs), f)
 	var got leased
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -198,7 +198,7 @@ const releaseSQL = `
 	), ` + backSQL
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
+func (s *leases) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	if len(ls) == 0 {
 		return engine.Requeued{}, nil
 	}
@@ -209,7 +209,7 @@ func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (en
 	}
 	var out engine.Requeued
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
-		if err := unpack(ctx, s, c, executionsOf(ls)...); err != nil {
+		if err := unpack(ctx, s.database, c, executionsOf(ls)...); err != nil {
 			return err
 		}
 		return withDays(ctx, c, func() (err error) {

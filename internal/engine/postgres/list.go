@@ -29,7 +29,7 @@ type listing[T any] struct {
 }
 
 // listed reads a page of a listing in one snapshot, by indexes in their order.
-func listed[T any](ctx context.Context, s *Store, doing string, p engine.Page, place func(*T) engine.Place, list listing[T], then func(ctx context.Context, tx pgx.Tx, found []T) error) (engine.Listed[T], error) {
+func listed[T any](ctx context.Context, s *database, doing string, p engine.Page, place func(*T) engine.Place, list listing[T], then func(ctx context.Context, tx pgx.Tx, found []T) error) (engine.Listed[T], error) {
 	var out engine.Listed[T]
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

@@ -70,7 +70,7 @@ const (
 )
 
 // AppendLogs stores chunks of logs under the leases that wrote them.
-func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error) {
+func (s *reads) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error) {
 	if len(as) == 0 {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 	var out []engine.LogAppended
 	err := s.write(ctx, "append logs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = make([]engine.LogAppended, n)
-		if err := unpack(ctx, s, c, logged...); err != nil {
+		if err := unpack(ctx, s.database, c, logged...); err != nil {
 			return err
 		}
 		rows, _ := c.Query(ctx, appendLogsSQL, ids, tokens, workers, firsts, uptos, sizes, cuts, data)
@@ -123,7 +123,7 @@ func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 }
 
 // Logs reads the log of an execution from a place on.
-func (s *Store) Logs(ctx context.Context, t tenant.ID, x job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
+func (s *reads) Logs(ctx context.Context, t tenant.ID, x job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
 	var out []engine.LogChunk
 	err := s.look(ctx, "read logs", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, readLogsSQL, [16]byte(x), string(t), int64(q.From.Token), q.From.Line, q.Attempt, q.Chunks)
@@ -141,7 +141,7 @@ func (s *Store) Logs(ctx context.Context, t tenant.ID, x job.ExecutionID, q engi
 }
 
 // LogLines counts the lines of an execution's log: the end of each attempt's, added up.
-func (s *Store) LogLines(ctx context.Context, t tenant.ID, x job.ExecutionID, attempt int) (int64, error) {
+func (s *reads) LogLines(ctx context.Context, t tenant.ID, x job.ExecutionID, attempt int) (int64, error) {
 	var total int64
 	err := s.look(ctx, "count log lines", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.QueryRow(ctx, logLinesSQL, [16]byte(x), string(t), attempt).Scan(&total)
@@ -150,7 +150,7 @@ func (s *Store) LogLines(ctx context.Context, t tenant.ID, x job.ExecutionID, at
 }
 
 // tidyLogs drops logs of executions that are no longer known; it looks at some, and at the next ones the next time.
-func (s *Store) tidyLogs(ctx context.Context, c *pgxpool.Conn) error {
+func (s *upkeep) tidyLogs(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last [16]byte
 	if p := s.logged.Load(); p != nil {
 		from = *p

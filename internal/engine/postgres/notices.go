@@ -26,7 +26,7 @@ const (
 )
 
 // Unwell lists finished executions that did not succeed and were not cancelled either.
-func (s *Store) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) (out []job.Execution, err error) {
+func (s *reads) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) (out []job.Execution, err error) {
 	names := make([]string, len(ts))
 	for i, t := range ts {
 		names[i] = string(t)
@@ -41,7 +41,7 @@ func (s *Store) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, l
 }
 
 // Late lists executions that were due before an instant and have not begun, one of each job.
-func (s *Store) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) (out []engine.Late, err error) {
+func (s *reads) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) (out []engine.Late, err error) {
 	err = s.look(ctx, "look for what is late", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, lateSQL, string(t), before, limit)
 		var err error

@@ -21,7 +21,7 @@ const listenPause = 20 * time.Second
 func newName() string { return rand.Text() }
 
 // Notify tells the other servers that something may have become ready.
-func (s *Store) Notify(ctx context.Context) error {
+func (s *servers) Notify(ctx context.Context) error {
 	return s.write(ctx, "notify", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", channel, s.name)
 		return err
@@ -30,7 +30,7 @@ func (s *Store) Notify(ctx context.Context) error {
 
 // Listen calls wake when it begins, and whenever another server may have made
 // something ready, until ctx ends or the connection breaks.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *servers) Listen(ctx context.Context, wake func()) error {
 	return s.listen(ctx, channel, wake, func(payload string) {
 		if payload != s.name {
 			wake()
@@ -40,7 +40,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 
 // listen calls begun when it begins, since what came before is not told again,
 // and take with what is notified on a channel.
-func (s *Store) listen(ctx context.Context, channel string, begun func(), take func(payload string)) error {
+func (s *servers) listen(ctx context.Context, channel string, begun func(), take func(payload string)) error {
 	c, err := pgx.ConnectConfig(ctx, s.admin.Copy())
 	if err != nil {
 		return translate("listen", err)
@@ -77,7 +77,7 @@ func (s *Store) listen(ctx context.Context, channel string, begun func(), take f
 const feed = "carillon_feed"
 
 // Publish sends a message to all servers.
-func (s *Store) Publish(ctx context.Context, message []byte) error {
+func (s *servers) Publish(ctx context.Context, message []byte) error {
 	return s.look(ctx, "publish", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", feed, string(message))
 		return err
@@ -85,6 +85,6 @@ func (s *Store) Publish(ctx context.Context, message []byte) error {
 }
 
 // Subscribe calls begun when it begins, and take with each message, until ctx ends or the connection breaks.
-func (s *Store) Subscribe(ctx context.Context, begun func(), take func(message []byte)) error {
+func (s *servers) Subscribe(ctx context.Context, begun func(), take func(message []byte)) error {
 	return s.listen(ctx, feed, begun, func(payload string) { take([]byte(payload)) })
 }

@@ -34,7 +34,18 @@ type Config struct {
 // Store is the store over one PostgreSQL database.
 type Store struct {
 	sqlstore.Settings
+	*database
 
+	jobs     // definitions: create, find, change, delete, run again
+	leases   // firings, leases and their results, bundles
+	sessions // workers, and what they held
+	reads    // executions, logs and counts for people
+	servers  // who owns which partition, and how servers wake each other
+	upkeep   // what keeps the tables small
+}
+
+// database is the connections to one database, and what is remembered between calls.
+type database struct {
 	hot, read *pgxpool.Pool
 	open      func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error)
 	size      struct{ hot, read int } // connections of each
@@ -68,6 +79,16 @@ type Store struct {
 	perBundle atomic.Int64 // how many executions bundles held, on the average, that were read lately
 	packsAll  bool         // whatever may be in a bundle is, and be it alone; for tests
 }
+
+// Each room holds the methods of one subject. All share the database.
+type (
+	jobs     struct{ *database }
+	leases   struct{ *database }
+	sessions struct{ *database }
+	reads    struct{ *database }
+	servers  struct{ *database }
+	upkeep   struct{ *database }
+)
 
 var _ engine.Store = (*Store)(nil)
 
@@ -105,8 +126,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			"synchronous_commit", srv.commit, "fsync", srv.fsync)
 	}
 
-	s := &Store{admin: cc.Copy(), log: cfg.Logger, name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
-	s.Settings = sqlstore.New(settings{s})
+	d := &database{admin: cc.Copy(), log: cfg.Logger, name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s := &Store{sqlstore.New(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, servers{d}, upkeep{d}}
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}

@@ -70,7 +70,7 @@ func partitions(ps []job.Partition) *array {
 }
 
 // Attend keeps a server alive for ttl, and says who else has its duty and who owns what for it.
-func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (engine.Roster, error) {
+func (s *servers) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (engine.Roster, error) {
 	if me.Duty != engine.Dispatching && me.Duty != engine.Scheduling {
 		return engine.Roster{}, fmt.Errorf("attend: the server's duty is %d; want %d (dispatching) or %d (scheduling)", me.Duty, engine.Dispatching, engine.Scheduling)
 	}
@@ -139,7 +139,7 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster
 const takePatience = time.Second
 
 // Take makes the server the owner of those partitions that nobody alive owns.
-func (s *Store) Take(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
+func (s *servers) Take(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
 	if len(ps) == 0 {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (s *Store) Take(ctx context.Context, me engine.ServerID, ps []job.Partition
 
 // unblock ends the connections that stand in the way of another for too long: a server that stopped while it read the
 // answer to its lease holds the locks of its fence for as long as its connection lasts.
-func (s *Store) unblock(ctx context.Context, pid int, done <-chan struct{}) {
+func (s *servers) unblock(ctx context.Context, pid int, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -174,7 +174,7 @@ func (s *Store) unblock(ctx context.Context, pid int, done <-chan struct{}) {
 }
 
 // Give hands partitions that the server owns to another that is alive.
-func (s *Store) Give(ctx context.Context, from, to engine.ServerID, ps []job.Partition) error {
+func (s *servers) Give(ctx context.Context, from, to engine.ServerID, ps []job.Partition) error {
 	return s.write(ctx, "give partitions", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, giveSQL, [16]byte(from), [16]byte(to), partitions(ps))
 		return err
@@ -182,7 +182,7 @@ func (s *Store) Give(ctx context.Context, from, to engine.ServerID, ps []job.Par
 }
 
 // Want notes that the server would have partitions of others.
-func (s *Store) Want(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
+func (s *servers) Want(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
 	return s.write(ctx, "want partitions", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, wantSQL, [16]byte(me), partitions(ps))
 		return err
@@ -190,7 +190,7 @@ func (s *Store) Want(ctx context.Context, me engine.ServerID, ps []job.Partition
 }
 
 // Retire ends a server at once.
-func (s *Store) Retire(ctx context.Context, me engine.ServerID) error {
+func (s *servers) Retire(ctx context.Context, me engine.ServerID) error {
 	return s.write(ctx, "retire", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, retireSQL, [16]byte(me))
 		return err
@@ -230,7 +230,7 @@ const (
 )
 
 // Borrow sets how much of each limit the server has for itself, and answers in order.
-func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
+func (s *servers) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
 	if len(bs) == 0 {
 		return nil, nil
 	}
@@ -343,7 +343,7 @@ func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queue
 }
 
 // Lent lists what servers have of a tenant's limits.
-func (s *Store) Lent(ctx context.Context, t tenant.ID) ([]engine.Lending, error) {
+func (s *servers) Lent(ctx context.Context, t tenant.ID) ([]engine.Lending, error) {
 	var out []engine.Lending
 	err := s.ask(ctx, "list shares of limits", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, lentSQL, string(t))

@@ -26,7 +26,7 @@ const (
 )
 
 // Park leaves executions to their targets, under their leases.
-func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
+func (s *leases) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
 	if len(ps) == 0 {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 	out := make([]job.Verdict, len(ps))
 	fs := make([]job.Finish, len(ps)) // as judge takes them
 	err := s.write(ctx, "park", func(ctx context.Context, c *pgxpool.Conn) error {
-		if err := unpack(ctx, s, c, parking...); err != nil {
+		if err := unpack(ctx, s.database, c, parking...); err != nil {
 			return err
 		}
 		rows, _ := c.Query(ctx, parkSQL, ids, tokens, untils, workers)

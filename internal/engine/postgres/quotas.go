@@ -99,7 +99,7 @@ const chargeSQL = `
 	SELECT bucket, full_us - now FROM old`
 
 // Charge adds what was used to buckets.
-func (s *Store) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
+func (s *leases) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}

@@ -73,7 +73,7 @@ const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions, latest first.
-func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {

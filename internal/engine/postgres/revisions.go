@@ -49,7 +49,7 @@ type revisionOf struct {
 }
 
 // tidyRevisions looks at some revisions, and at the next ones the next time, and drops those of jobs that were deleted long ago.
-func (s *Store) tidyRevisions(ctx context.Context, c *pgxpool.Conn) error {
+func (s *upkeep) tidyRevisions(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last revisionOf
 	if p := s.revised.Load(); p != nil {
 		from = *p

@@ -21,7 +21,7 @@ const searching = `
 	SET LOCAL enable_mergejoin = off; SET LOCAL enable_material = off; SET LOCAL max_parallel_workers_per_gather = 0`
 
 // FindExecutions lists executions of a tenant or a job, those with the latest scheduled time first.
-func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
+func (s *reads) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
 	var out engine.ExecutionPage
 	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

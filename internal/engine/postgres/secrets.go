@@ -85,7 +85,7 @@ type querier interface {
 }
 
 // SecretsOf says whose executions are, and which managed secrets their jobs have.
-func (s *Store) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
+func (s *reads) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
 	var out []engine.SecretUse
 	list := uuids(len(ids))
 	for _, x := range ids {

@@ -27,7 +27,7 @@ const handBackSQL = `
 
 // Leave ends a session at once and returns what it held to the queue, uncharged, in one transaction: else it would look as if it
 // had been lost. A lease that commits meanwhile is found by Reap.
-func (s *Store) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
+func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
 	return s.handBack(ctx, "end a session", w, bigints(0), time.Time{}, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
 		return err
@@ -35,7 +35,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, err
 }
 
 // Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
+func (s *sessions) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
 	kept := bigints(len(keep))
 	for _, t := range keep {
 		kept.int8(int64(t))
@@ -44,7 +44,7 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 }
 
 // handBack locks the directory's rows before bundles, as Reap does.
-func (s *Store) handBack(ctx context.Context, doing string, w job.WorkerID, kept *array, before time.Time, first func(context.Context, pgx.Tx) error) (engine.Requeued, error) {
+func (s *sessions) handBack(ctx context.Context, doing string, w job.WorkerID, kept *array, before time.Time, first func(context.Context, pgx.Tx) error) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {

@@ -14,7 +14,7 @@ import (
 )
 
 // settings runs the statements of sqlstore.
-type settings struct{ s *Store }
+type settings struct{ s *database }
 
 func (d settings) Read(ctx context.Context, doing string, f func(sqlstore.Tx) error) error {
 	return d.s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return f(transaction{ctx, c, d.s}) })
@@ -45,7 +45,7 @@ func (d settings) Write(ctx context.Context, doing string, f func(sqlstore.Tx) e
 type transaction struct {
 	ctx context.Context
 	c   writer
-	s   *Store // nil in a transaction of someone else's
+	s   *database // nil in a transaction of someone else's
 }
 
 func (t transaction) Now() (now time.Time, err error) {

@@ -68,7 +68,7 @@ func holdPiece(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.Sta
 
 // Settle continues with holding or freeing what waits of a job whose pause began or ended. The job is locked before the note, and that
 // before its executions, as by an update.
-func (s *Store) Settle(ctx context.Context, limit int) (n int, err error) {
+func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil
 	}

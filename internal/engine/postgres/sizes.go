@@ -25,7 +25,7 @@ const (
 )
 
 // Sizes tells how large the database and its tables are. Rows are counted as far as that is quick, and else taken from statistics.
-func (s *Store) Sizes(ctx context.Context) (out engine.Sizes, err error) {
+func (s *reads) Sizes(ctx context.Context) (out engine.Sizes, err error) {
 	err = s.look(ctx, "measure the store", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.Sizes{}
 		if err := c.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&out.Bytes); err != nil {

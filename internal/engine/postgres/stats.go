@@ -66,7 +66,7 @@ const lastStatusSQL = `
 	ORDER BY q.n`
 
 // LastStatus returns how the latest finished execution of each job ended.
-func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) (out []job.Status, err error) {
+func (s *jobs) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) (out []job.Status, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since
 }
 
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
-func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+func (s *jobs) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

@@ -77,7 +77,7 @@ func tidyTallies(ctx context.Context, c *pgxpool.Conn) error {
 }
 
 // KeepTally keeps what a server has counted, once.
-func (s *Store) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
+func (s *upkeep) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
 	return s.write(ctx, "keep tallies", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			n, err := tx.Exec(ctx, markTallySQL, [16]byte(by), number)

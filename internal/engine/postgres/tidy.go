@@ -88,7 +88,7 @@ const (
 
 // Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets, pauses that are
 // over, what secrets were long ago and logs of executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
-func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
+func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
 		if _, err := prepareDays(ctx, c.Conn()); err != nil {
@@ -163,7 +163,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 }
 
 // tidyLive looks at a part of live, and at the next one the next time.
-func (s *Store) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
+func (s *upkeep) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last [16]byte
 	if p := s.walked.Load(); p != nil {
 		from = *p
@@ -180,7 +180,7 @@ func (s *Store) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 }
 
 // tidyBuckets looks at a part of the buckets, and at the next one the next time.
-func (s *Store) tidyBuckets(ctx context.Context, c *pgxpool.Conn) error {
+func (s *upkeep) tidyBuckets(ctx context.Context, c *pgxpool.Conn) error {
 	var from string
 	if p := s.drawn.Load(); p != nil {
 		from = *p

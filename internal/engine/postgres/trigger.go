@@ -49,7 +49,7 @@ func triggering(may string) string {
 }
 
 // Trigger adds one execution to an existing job.
-func (s *Store) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s *jobs) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	row := liveTable.arrays()
 	row.execution(t, &x, true)
 	sql, args := triggerSQL, append(row.args(), string(t), [16]byte(x.Job), [16]byte(x.ID), orNone(x.UniqueKey))

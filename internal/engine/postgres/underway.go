@@ -21,7 +21,7 @@ const (
 // awaitLeases waits until the leases that are under way have ended. One that began before a job was paused or deleted does not see
 // that, and takes what no row of the change stands in its way for: it must not commit after the change was answered. None is waited for
 // longer than a lease may take.
-func (s *Store) awaitLeases(ctx context.Context) {
+func (s *database) awaitLeases(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(engine.Unconfined(ctx), patience)
 	defer cancel()
 	var under []string

@@ -66,12 +66,12 @@ var (
 )
 
 // UpdateJob stores a job's definition, state and pause again, and takes back what was staged.
-func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
+func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
 	var rest bool // of what waits, which is not held yet
 	err := s.change(ctx, "update a job", u.Entry, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			if err := unpack(ctx, s, tx, u.Job.ID); err != nil {
+			if err := unpack(ctx, s.database, tx, u.Job.ID); err != nil {
 				return err
 			}
 			out, rest, err = update(ctx, tx, t, u)
@@ -199,7 +199,7 @@ func (p *plan) change(u *engine.Update, first time.Time, staged int64) {
 }
 
 // Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
-func (s *Store) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
+func (s *jobs) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	var out []job.Job
 	err := s.ask(ctx, "find what is to be resumed", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, resumableSQL, max(limit, 0))

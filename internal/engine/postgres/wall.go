@@ -199,7 +199,7 @@ type wall struct {
 }
 
 // Wall says why there is no second wall; "" if it stands.
-func (s *Store) Wall() string {
+func (s *database) Wall() string {
 	if w := s.wall.Load(); w != nil {
 		return w.why
 	}
@@ -207,7 +207,7 @@ func (s *Store) Wall() string {
 }
 
 // stand opens the connections in front of the wall, or notes that there is none.
-func (s *Store) stand(ctx context.Context, schema, why string) error {
+func (s *database) stand(ctx context.Context, schema, why string) error {
 	if s.wall.Load() != nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (s *Store) stand(ctx context.Context, schema, why string) error {
 
 // within is the pool for what is done within a context, and f as it is done there: on a connection in front of the wall, where
 // the context is confined and there is one.
-func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) (*pgxpool.Pool, func(context.Context, *pgxpool.Conn) error) {
+func (s *database) within(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) (*pgxpool.Pool, func(context.Context, *pgxpool.Conn) error) {
 	t, confined := engine.Confined(ctx)
 	w := s.wall.Load()
 	if !confined || w == nil || w.why != "" {

@@ -62,7 +62,7 @@ const (
 )
 
 // Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
-func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
 	var secret []byte
 	if w.Secret != [32]byte{} {
 		secret = w.Secret[:]
@@ -80,7 +80,7 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 
 // Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold. It names those
 // that have ended, those that are to drain, and the orders for all that have not ended.
-func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
+func (s *sessions) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
 	}
@@ -99,7 +99,7 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	advances := newAdvances(rs)
 	var out engine.Orders
 	err := s.write(ctx, "renew sessions", func(ctx context.Context, c *pgxpool.Conn) error {
-		if err := unpack(ctx, s, c, advances.executions()...); err != nil {
+		if err := unpack(ctx, s.database, c, advances.executions()...); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
@@ -233,7 +233,7 @@ func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 }
 
 // Drain asks a session that may serve the tenant to take nothing more.
-func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
+func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
 	return s.change(ctx, "drain a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, drainSQL, string(t), [16]byte(w))
 		if err == nil && done.RowsAffected() == 0 {
@@ -244,7 +244,7 @@ func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit
 }
 
 // Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
-func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
+func (s *sessions) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
 	return s.change(ctx, "cordon a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, cordonSQL, string(t), [16]byte(w), on)
 		if err == nil && done.RowsAffected() == 0 {
@@ -255,7 +255,7 @@ func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool
 }
 
 // Cordoned lists the sessions that have not ended and are cordoned.
-func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
+func (s *sessions) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
 	err = s.look(ctx, "list cordoned workers", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, "SELECT id FROM sessions WHERE cordoned AND NOT deposed")
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (w job.WorkerID, err error) { return w, r.Scan((*[16]byte)(&w)) })
@@ -265,7 +265,7 @@ func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
 }
 
 // Worker finds a session, also one that has ended lately.
-func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
+func (s *sessions) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
 	var out job.Worker
 	err := s.look(ctx, "find a worker", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, workerSQL+" WHERE id = $1", [16]byte(w))
@@ -277,7 +277,7 @@ func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) 
 }
 
 // Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
-func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
+func (s *sessions) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out, some []job.Worker
 	var after job.WorkerID
 	for {
