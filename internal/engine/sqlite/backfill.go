@@ -9,7 +9,7 @@ import (
 )
 
 // Backfill adds executions of one existing job for instants of its schedule, and answers with those that are there.
-func (s *Store) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
+func (s *jobs) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
 	var out []job.ExecutionID
 	err := s.write(ctx, "backfill", func(c *conn, _ int64) error {
 		ok, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4", t, of)

@@ -16,7 +16,7 @@ const (
 )
 
 // Draw takes tokens out of buckets that fill at their rate, up to their burst, and answers in order.
-func (s *Store) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
+func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
 	if len(ds) == 0 {
 		return nil, nil
 	}

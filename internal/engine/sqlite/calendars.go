@@ -13,7 +13,7 @@ const (
 )
 
 // CalendarUsers lists those of some jobs that name a calendar, and the last one it looked at.
-func (s *Store) CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error) {
+func (s *reads) CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error) {
 	var out []job.Job
 	var last job.ID
 	err := s.look(ctx, "look for who uses a calendar", func(c *conn) error {

@@ -40,7 +40,7 @@ func askedToStop(reason string) []byte {
 }
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
-func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
+func (s *leases) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
 	err = s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
 		h := telling(c, now)
 		ended, err := h.endAlone(t, id, job.Cancelled, askedToStop(reason))
@@ -125,7 +125,7 @@ func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool,
 }
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
-func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
+func (s *leases) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
 	err = s.write(ctx, "force cancels", func(c *conn, now int64) error {
 		held, over, err := overdue(c, now-grace.Microseconds(), limit)
 		if err != nil {

@@ -61,7 +61,7 @@ func (c *conn) prepare(sql string) *stmt {
 }
 
 // write runs f in a transaction of the connection that writes.
-func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int64) error) error {
+func (s *database) write(ctx context.Context, doing string, f func(c *conn, now int64) error) error {
 	if !s.ready.Load() {
 		return s.unready(doing)
 	}
@@ -79,7 +79,7 @@ func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int
 }
 
 // alter is write, whether or not the schema is there. It does not commit into a file that is gone.
-func (s *Store) alter(ctx context.Context, patience time.Duration, doing string, f func(*conn) error) error {
+func (s *database) alter(ctx context.Context, patience time.Duration, doing string, f func(*conn) error) error {
 	defer s.wrote()
 	return s.run(ctx, s.writer, patience, doing, "BEGIN IMMEDIATE", func(c *conn) error {
 		if err := f(c); err != nil {
@@ -90,14 +90,14 @@ func (s *Store) alter(ctx context.Context, patience time.Duration, doing string,
 }
 
 // look runs f on a connection that reads, all of it in one snapshot.
-func (s *Store) look(ctx context.Context, doing string, f func(c *conn) error) error {
+func (s *database) look(ctx context.Context, doing string, f func(c *conn) error) error {
 	if !s.ready.Load() {
 		return s.unready(doing)
 	}
 	return s.run(ctx, s.readers, readPatience, doing, "BEGIN", f)
 }
 
-func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration, doing, begin string, f func(*conn) error) error {
+func (s *database) run(ctx context.Context, pool chan *conn, patience time.Duration, doing, begin string, f func(*conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := s.take(ctx, pool)
@@ -117,7 +117,7 @@ func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration
 }
 
 // take waits for a connection.
-func (s *Store) take(ctx context.Context, pool chan *conn) (*conn, error) {
+func (s *database) take(ctx context.Context, pool chan *conn) (*conn, error) {
 	select {
 	case <-s.closed:
 		return nil, errClosed
@@ -159,7 +159,7 @@ func (c *conn) transact(ctx context.Context, begin string, f func(*conn) error) 
 }
 
 // unready says why nothing is done: the store is closed, or its schema is not this version's.
-func (s *Store) unready(doing string) error {
+func (s *database) unready(doing string) error {
 	select {
 	case <-s.closed:
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, errClosed)
@@ -169,13 +169,13 @@ func (s *Store) unready(doing string) error {
 }
 
 // now is the store's clock, as it is stored.
-func (s *Store) now() int64 {
+func (s *database) now() int64 {
 	now, _ := s.clock.read()
 	return now
 }
 
 // follow goes by the machine's clock again, which was set and shows now; all that counts from a moment has moved with it.
-func (s *Store) follow(c *conn, now, by int64) {
+func (s *database) follow(c *conn, now, by int64) {
 	s.clock.ahead.Add(by)
 	s.alarms.Store(nil)
 	if c.back = (setBack{}); by < 0 {

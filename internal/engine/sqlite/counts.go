@@ -23,7 +23,7 @@ const (
 )
 
 // Census counts what there is now.
-func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, error) {
+func (s *reads) Census(ctx context.Context, overdue time.Time) (engine.Census, error) {
 	var out engine.Census
 	err := s.look(ctx, "count what there is", func(c *conn) error {
 		now := s.now()

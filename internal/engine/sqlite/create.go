@@ -11,7 +11,7 @@ import (
 )
 
 // CreateJobs stores each creation whole or not at all, and answers in their order.
-func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}

@@ -118,7 +118,7 @@ func complete(c *conn, ds []job.DeadLetter) (err error) {
 }
 
 // listDeadLetters lists dead letters, and ends early where few of very many are chosen.
-func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	var out engine.Listed[job.DeadLetter]
 	err := s.look(ctx, "list dead letters", func(c *conn) (err error) {
 		out, err = engine.List(p, deadListing(c, f, pastColumns+", d.reason, d.at", readDeadLetter), func(d *job.DeadLetter) engine.Place { return engine.Place{At: d.At, ID: d.ID} })
@@ -131,7 +131,7 @@ func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, 
 }
 
 // DeadLetters lists dead letters with their whole error history, latest first.
-func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+func (s *reads) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	if p.Bounded && f.Execution.IsZero() {
 		return s.listDeadLetters(ctx, f, p)
 	}
@@ -175,7 +175,7 @@ func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 }
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
+func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	discarded := 0
 	var out engine.Created
 	err := s.write(ctx, "discard dead letters", func(c *conn, now int64) error {
@@ -207,7 +207,7 @@ const redrivableSQL = "SELECT " + pastColumns + ` FROM dead_letters d INDEXED BY
 	WHERE d.redrive_at IS NOT NULL AND d.redrive_at <= ? AND v.id = d.execution ORDER BY d.redrive_at`
 
 // Redrivable lists dead letters of any tenant that are to be run again by themselves by now.
-func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
+func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -237,7 +237,7 @@ func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 const postponeSQL = "UPDATE dead_letters SET redrive_at = ?1 + ?2 WHERE execution = ?3 AND redrive_at <= ?1"
 
 // Postpone puts off for a while those that Redrivable lists.
-func (s *Store) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
+func (s *reads) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
 	return s.write(ctx, "put off redriving", func(c *conn, now int64) error {
 		for _, id := range ids {
 			if _, err := c.prepare(postponeSQL).int(now).int(by.Microseconds()).id(id).exec(); err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		out = engine.Deleted{}
@@ -76,7 +76,7 @@ func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.
-func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
+func (s *jobs) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
 	err = s.write(ctx, "cancel what waits of a deleted job", func(c *conn, now int64) error {
 		deleted, err := c.prepare(isDeletedSQL).text(string(t)).id(of).first(nothing)
 		if err != nil || !deleted {

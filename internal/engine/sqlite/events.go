@@ -33,7 +33,7 @@ func tell(c *conn, now int64, t tenant.ID, id job.ExecutionID, e job.Event) erro
 }
 
 // Events lists what was kept of an execution as it happened, the first thing first.
-func (s *Store) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error) {
+func (s *reads) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error) {
 	var out []job.Event
 	err := s.look(ctx, "list events", func(c *conn) error {
 		if known, err := knows(c, t, id); err != nil {

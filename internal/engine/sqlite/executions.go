@@ -58,7 +58,7 @@ func jobName(c *conn, t tenant.ID, id job.ID) (name string, err error) {
 }
 
 // Execution finds one execution, wherever it is.
-func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
+func (s *reads) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
 	var out job.Execution
 	err := s.look(ctx, "find an execution", func(c *conn) error {
 		for _, sql := range []string{"SELECT " + liveColumns + " FROM live v", "SELECT " + pastColumns + " FROM executions v"} {
@@ -80,7 +80,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 }
 
 // Attempts lists the failed and lost attempts of an execution, earliest first.
-func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
+func (s *reads) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(c *conn) error {
 		known, err := knows(c, t, id)

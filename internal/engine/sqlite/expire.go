@@ -18,7 +18,7 @@ const inTime = "(expires_at IS NULL OR expires_at > ? OR started_at IS NOT NULL)
 var expired = engine.EncodeEnd(engine.ExpiredInTime(), nil)
 
 // Expire ends executions that have never started and whose time to start has passed, as EXPIRED.
-func (s *Store) Expire(ctx context.Context, limit int) (ended []engine.Ended, err error) {
+func (s *leases) Expire(ctx context.Context, limit int) (ended []engine.Ended, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}

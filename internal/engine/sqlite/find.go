@@ -90,7 +90,7 @@ func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 }
 
 // FindJobs lists jobs, newest first.
-func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+func (s *jobs) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	few, err := s.fewLate(ctx, f)
 	if err != nil {
 		return engine.JobPage{}, err
@@ -141,7 +141,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 }
 
 // fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
-func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
+func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
 	}
@@ -175,7 +175,7 @@ func jobsIndex(f engine.JobFilter) (name string, w *where) {
 }
 
 // listJobs lists jobs, and ends early where few of very many are chosen.
-func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	by, index := jobsIndex(f)
 	from := "jobs j" + by + " LEFT JOIN schedules s ON s.job = j.id"
 	all := index.copy()

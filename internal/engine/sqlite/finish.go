@@ -33,7 +33,7 @@ const (
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
-func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	if len(fs) == 0 {
 		return nil, nil
 	}

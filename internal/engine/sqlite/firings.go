@@ -27,7 +27,7 @@ const (
 
 // Due lists the jobs that a filter chooses, the earliest next instant first. Those it does not choose are passed over one by
 // one: whoever has this store alone asks for all.
-func (s *Store) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
+func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	if f.Limit <= 0 {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func (s *Store) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, erro
 }
 
 // Ahead counts what is next, second by second, in all partitions.
-func (s *Store) Ahead(ctx context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+func (s *leases) Ahead(ctx context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
 	out := make([]int, seconds)
 	at, until := from.UnixMicro(), from.Add(time.Duration(seconds)*time.Second).UnixMicro()
 	err := s.look(ctx, "count what is next", func(c *conn) error {
@@ -71,7 +71,7 @@ func (s *Store) Ahead(ctx context.Context, _ []job.Partition, from time.Time, se
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved. The fence lets
 // everything through: this process has the store alone.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (engine.Fired, error) {
+func (s *leases) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (engine.Fired, error) {
 	var out engine.Fired
 	if len(fs) == 0 {
 		return out, nil

@@ -20,7 +20,7 @@ var folderPragmas = []string{
 }
 
 // wrote says that something was committed.
-func (s *Store) wrote() {
+func (s *database) wrote() {
 	select {
 	case s.grown <- struct{}{}:
 	default:
@@ -28,7 +28,7 @@ func (s *Store) wrote() {
 }
 
 // fold folds the log whenever it has grown, until the store is closed.
-func (s *Store) fold(c *conn) {
+func (s *database) fold(c *conn) {
 	defer func() { s.folder <- c }()
 	for {
 		select {
@@ -62,7 +62,7 @@ func (s *Store) fold(c *conn) {
 // unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
 // checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did. After one that the disk
 // did not keep there is no next one.
-func (s *Store) unfolded(c *conn, mode string) (pages int) {
+func (s *database) unfolded(c *conn, mode string) (pages int) {
 	_, err := c.prepare("PRAGMA wal_checkpoint(" + mode + ")").first(func(r *row) error {
 		_, log, folded := r.int(), r.int(), r.int()
 		pages = log - folded

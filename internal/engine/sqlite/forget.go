@@ -24,7 +24,7 @@ var forgetWith = []string{
 
 // ForgetHistory drops executions of a tenant that finished before an instant. What was scheduled before, and finished later, is
 // passed over, and not looked at again until all others were.
-func (s *Store) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error) {
+func (s *upkeep) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error) {
 	type past struct {
 		row int64
 		id  job.ExecutionID

@@ -40,7 +40,7 @@ var recentRuns = []string{
 }
 
 // Recent lists the last executions of each job.
-func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
+func (s *reads) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
 	out := make([][]engine.Run, len(ids))
 	err := s.look(ctx, "list the last executions", func(c *conn) error {
 		for i, of := range ids {
@@ -65,7 +65,7 @@ func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 }
 
 // Whose says of executions whose they are.
-func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
+func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	var out []engine.Owned
 	err := s.look(ctx, "find whose executions are", func(c *conn) error {
 		for _, id := range ids {
@@ -87,7 +87,7 @@ func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Tim
 }
 
 // Names are those of jobs.
-func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
+func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
 	out := make(map[job.ID]string, len(ids))
 	err := s.look(ctx, "read names", func(c *conn) error {
 		for _, id := range ids {
@@ -105,7 +105,7 @@ func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 }
 
 // LateJobs lists the tenant's jobs whose instant has come and has not fired.
-func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
+func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs that are late", func(c *conn) error {
 		seen := 0
@@ -139,7 +139,7 @@ func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
+func (s *reads) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
 	var out engine.Listed[engine.DeadError]
 	p.Uncounted = true
 	err := s.look(ctx, "list what died of what", func(c *conn) (err error) {

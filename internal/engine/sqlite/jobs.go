@@ -55,7 +55,7 @@ func readJob(r *row) (job.Job, error) {
 }
 
 // Job finds one job by its id, or, unless it is deleted, by its key.
-func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
+func (s *jobs) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(c *conn) (err error) {
 		out, err = findJob(c, t, ref)

@@ -113,7 +113,7 @@ func nextLane(c *conn, l job.Lane) (next job.Lane, found bool, err error) {
 }
 
 // Lanes lists up to limit lanes that hold any execution, behind one, with a few probes of the index each.
-func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
+func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	var out []job.Lane
 	err := s.look(ctx, "list lanes", func(c *conn) error {
 		last := job.Lane{Partition: -1}
@@ -133,7 +133,7 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 }
 
 // Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
-func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}
@@ -162,10 +162,10 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 }
 
 // Unpack has nothing to do: each execution has a row of its own.
-func (s *Store) Unpack(context.Context, []job.ExecutionID) error { return nil }
+func (s *leases) Unpack(context.Context, []job.ExecutionID) error { return nil }
 
 // CountDue counts all executions that are due, not held back, and have not finished.
-func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
+func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, "count what is due", func(c *conn) error {
 		out = map[engine.DueKey]int{} // a look that is repeated starts over
@@ -208,7 +208,7 @@ var (
 
 // Lease gives each session the executions it asks for, in one commit and in the order asked for. The fence lets everything
 // through: this process has the store alone.
-func (s *Store) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) ([]job.Attempt, error) {
+func (s *leases) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
 	}
@@ -356,7 +356,7 @@ const heldSQL = "SELECT " + liveColumns + `, j.name, j.spec, j.state FROM live v
 	WHERE v.id = ? AND v.lease = ? AND v.lease > 0 AND j.tenant = v.tenant AND j.id = v.job`
 
 // Held reads what deciding an outcome needs, of those leases that still hold.
-func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+func (s *leases) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -395,7 +395,7 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END, hold = " + heldBack + heldBy + unparked + takenBack
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
-func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
+func (s *leases) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	var out engine.Requeued
 	if len(ls) == 0 {
 		return out, nil

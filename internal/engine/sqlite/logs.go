@@ -30,7 +30,7 @@ const (
 )
 
 // AppendLogs stores chunks of logs under the leases that wrote them.
-func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error) {
+func (s *reads) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error) {
 	var out []engine.LogAppended
 	err := s.write(ctx, "append logs", func(c *conn, _ int64) error {
 		out = make([]engine.LogAppended, len(as))
@@ -64,7 +64,7 @@ func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 }
 
 // Logs reads the log of an execution from a place on.
-func (s *Store) Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
+func (s *reads) Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
 	var out []engine.LogChunk
 	err := s.look(ctx, "read logs", func(c *conn) error {
 		err := c.prepare(readLogsSQL).id(id).text(string(t)).int(int64(q.From.Token)).int(int64(q.From.Line)).int(int64(q.Attempt)).int(int64(q.Chunks)).
@@ -85,7 +85,7 @@ func (s *Store) Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q eng
 }
 
 // LogLines counts the lines of an execution's log: the end of each attempt's, added up.
-func (s *Store) LogLines(ctx context.Context, t tenant.ID, id job.ExecutionID, attempt int) (int64, error) {
+func (s *reads) LogLines(ctx context.Context, t tenant.ID, id job.ExecutionID, attempt int) (int64, error) {
 	var total int64
 	err := s.look(ctx, "count log lines", func(c *conn) error {
 		for before := int64(1<<63 - 1); ; {
@@ -110,7 +110,7 @@ const (
 )
 
 // tidyLogs drops logs of executions that are no longer known; it looks at some, and at the next ones the next time.
-func (s *Store) tidyLogs(c *conn) (more bool, err error) {
+func (s *upkeep) tidyLogs(c *conn) (more bool, err error) {
 	var at job.ExecutionID
 	if p := s.logged.Load(); p != nil {
 		at = *p

@@ -18,7 +18,7 @@ const (
 )
 
 // Unwell lists finished executions that did not succeed and were not cancelled either.
-func (s *Store) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) ([]job.Execution, error) {
+func (s *reads) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) ([]job.Execution, error) {
 	names := make([]string, len(ts))
 	for i, t := range ts {
 		names[i] = string(t)
@@ -47,7 +47,7 @@ func micros(t time.Time) int64 {
 
 // Late lists executions that were due before an instant and have not begun, one of each job. It looks at one partition at a time;
 // executions of one job may be in several.
-func (s *Store) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]engine.Late, error) {
+func (s *reads) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]engine.Late, error) {
 	var out []engine.Late
 	at := map[job.ID]int{} // in out
 	for p := range job.Partition(job.Partitions) {

@@ -35,7 +35,17 @@ type Config struct {
 // Store is the store over one SQLite file.
 type Store struct {
 	sqlstore.Settings
+	*database
 
+	jobs     // definitions: create, find, change, delete, run again
+	leases   // firings, leases and their results
+	sessions // workers, and what they held
+	reads    // executions, logs and counts for people
+	upkeep   // what keeps the file small
+}
+
+// database is the open file: its connections, its clock, and what is remembered between calls.
+type database struct {
 	path    string
 	about   string
 	clock   *ticking
@@ -62,6 +72,15 @@ type Store struct {
 	watched   atomic.Int64                        // the lease behind which Overrun goes on; 0: from the first
 	memo      engine.Memo                         // of what is due
 }
+
+// Each room holds the methods of one subject. All share the database.
+type (
+	jobs     struct{ *database }
+	leases   struct{ *database }
+	sessions struct{ *database }
+	reads    struct{ *database }
+	upkeep   struct{ *database }
+)
 
 var _ engine.Store = (*Store)(nil)
 
@@ -103,10 +122,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		_ = lock.Close()
 		return nil, translate(ctx, doing, err)
 	}
-	s := &Store{
+	d := &database{
 		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	s.Settings = sqlstore.New(settings{s})
+	s := &Store{sqlstore.New(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
 	s.writer <- conns[0]
 	go s.fold(conns[1])
 	for _, c := range conns[2:] {

@@ -19,7 +19,7 @@ const (
 )
 
 // Running lists what is leased in the partitions; all, if none is named.
-func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
 	wanted := map[job.Partition]bool{}
 	for _, p := range ps {
 		wanted[p] = true
@@ -86,7 +86,7 @@ const never = math.MaxInt64
 
 // Overrun lists what live workers have held for longer than their attempt's timeout and slack, or without progress for
 // longer than their stall timeout.
-func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
+func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	if limit <= 0 {
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ const (
 )
 
 // Park leaves executions to their targets, under their leases.
-func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
+func (s *leases) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
 	out := make([]job.Verdict, len(ps))
 	err := s.write(ctx, "park", func(c *conn, now int64) error {
 		h := newHistory(c, now)

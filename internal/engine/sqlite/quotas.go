@@ -36,7 +36,7 @@ func takeRoom(c *conn, x *prepared) (bool, error) {
 
 // CountJobs counts the active jobs of a tenant again, unless that was done just now. It counts in pieces while others write: what they
 // create meanwhile is added to the count, even where a piece has seen it.
-func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
+func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	var before, at int64
 	var known, fresh bool
 	err = s.look(ctx, "count jobs", func(c *conn) (err error) {
@@ -84,7 +84,7 @@ func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error)
 }
 
 // Charge adds what was used to buckets.
-func (s *Store) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
+func (s *leases) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}

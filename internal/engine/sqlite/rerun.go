@@ -17,7 +17,7 @@ const (
 )
 
 // Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters.
-func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
+func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
 	if len(r.Executions) == 0 && r.Idempotency.Key == "" {
 		return engine.Rerunning{}, nil
 	}

@@ -40,7 +40,7 @@ type revisionOf struct {
 }
 
 // tidyRevisions looks at some revisions, and at the next ones the next time, and drops those of jobs that were deleted long ago.
-func (s *Store) tidyRevisions(c *conn, now int64) error {
+func (s *upkeep) tidyRevisions(c *conn, now int64) error {
 	var from revisionOf
 	if p := s.revised.Load(); p != nil {
 		from = *p

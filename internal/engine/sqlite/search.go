@@ -9,7 +9,7 @@ import (
 )
 
 // FindExecutions lists executions of a tenant or a job, those with the latest scheduled time first.
-func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
+func (s *reads) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
 	var out engine.ExecutionPage
 	err := s.look(ctx, "list executions", func(c *conn) error {
 		bs, err := branches(c, f)

@@ -42,7 +42,7 @@ func readSealed(r *row) engine.Secret {
 }
 
 // SecretsOf says whose executions are, and which managed secrets their jobs have.
-func (s *Store) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
+func (s *reads) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
 	var out []engine.SecretUse
 	err := s.look(ctx, "find the secrets of executions", func(c *conn) error {
 		out = nil

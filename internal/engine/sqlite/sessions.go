@@ -64,7 +64,7 @@ func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.
 }
 
 // Leave ends a session at once and returns what it held to the queue, uncharged.
-func (s *Store) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
+func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, "end a session", func(c *conn, now int64) error {
 		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE id = ? AND deposed = 0").int(now).id(w).exec()
@@ -82,7 +82,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, err
 
 // Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than
 // those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
+func (s *sessions) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
 		out.Ready, out.Ended, err = handBack(c, now, w, keep, before)
@@ -110,7 +110,7 @@ const reaped = 20_000
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions. What is lost
 // for the poison-th time within an hour ends as FAILED.
-func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	if limit <= 0 {
 		return out, nil
 	}

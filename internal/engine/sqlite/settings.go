@@ -14,7 +14,7 @@ import (
 )
 
 // settings runs the statements of sqlstore.
-type settings struct{ s *Store }
+type settings struct{ s *database }
 
 func (d settings) Read(ctx context.Context, doing string, f func(sqlstore.Tx) error) error {
 	return d.s.look(ctx, doing, func(c *conn) error { return f(transaction{c, d.s.now()}) })

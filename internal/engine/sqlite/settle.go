@@ -58,7 +58,7 @@ func holdPiece(c *conn, now int64, t tenant.ID, of job.ID, s job.State, behind i
 }
 
 // Settle continues with holding or freeing what waits of a job whose pause began or ended.
-func (s *Store) Settle(ctx context.Context, limit int) (n int, err error) {
+func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 // Sizes tells how large the file is, and how many rows its tables have. How many bytes each has only a read of the whole file would tell.
-func (s *Store) Sizes(ctx context.Context) (out engine.Sizes, err error) {
+func (s *reads) Sizes(ctx context.Context) (out engine.Sizes, err error) {
 	err = s.look(ctx, "measure the store", func(c *conn) error {
 		out = engine.Sizes{}
 		if _, err := c.prepare(fileSizeSQL).first(func(r *row) error { out.Bytes, out.Free = r.int64(), r.int64(); return nil }); err != nil {

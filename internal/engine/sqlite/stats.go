@@ -27,7 +27,7 @@ var runningSQL = `
 		coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at DESC LIMIT ` + strconv.Itoa(engine.StatsLook) + `)), 0))`
 
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
-func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+func (s *jobs) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 }
 
 // LastStatus returns how the latest finished execution of each job ended.
-func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) ([]job.Status, error) {
+func (s *jobs) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) ([]job.Status, error) {
 	out := make([]job.Status, len(ids))
 	err := s.look(ctx, "read how jobs did last", func(c *conn) error {
 		for i, id := range ids {

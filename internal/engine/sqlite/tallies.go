@@ -41,7 +41,7 @@ var oldTallies = map[string]time.Duration{
 }
 
 // KeepTally keeps what a server has counted, once.
-func (s *Store) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
+func (s *upkeep) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
 	return s.write(ctx, "keep tallies", func(c *conn, now int64) error {
 		n, err := c.prepare(markTallySQL).id(by).int(number).int(now).exec()
 		if err != nil || n == 0 {

@@ -31,7 +31,7 @@ const (
 
 // Tidy drops idempotency keys, orders and sessions that have expired, operations that finished long ago, buckets that are
 // full, pauses that are over, logs of executions that are gone, and what the directory need not know any more.
-func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
+func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
 		return false, err
@@ -89,7 +89,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 // sweep looks at the next part of the directory and returns the rows that are
 // to shrink, with the ids that still carry their token. It only reads: an id
 // that has lost a token never carries it again.
-func (s *Store) sweep(ctx context.Context) (shrunk []grant, more bool, err error) {
+func (s *upkeep) sweep(ctx context.Context) (shrunk []grant, more bool, err error) {
 	var gs []grant
 	err = s.look(ctx, "sweep the directory", func(c *conn) error {
 		seen := 0

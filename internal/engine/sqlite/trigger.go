@@ -10,7 +10,7 @@ import (
 )
 
 // Trigger adds one execution to an existing job. An execution that has been here before is not stored again.
-func (s *Store) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
+func (s *jobs) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	var out engine.Created
 	err := s.write(ctx, "trigger", func(c *conn, now int64) error {
 		var known bool

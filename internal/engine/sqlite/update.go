@@ -30,7 +30,7 @@ const (
 )
 
 // UpdateJob stores a job's definition, state and pause again, takes back what was staged, and holds or frees what waits.
-func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
+func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	if u.Job.State == job.Completed { // which follows, and is not stored
 		u.Job.State = job.Active
 	}
@@ -159,7 +159,7 @@ func updateJob(c *conn, t tenant.ID, j *encoded, u *engine.Update) error {
 }
 
 // Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
-func (s *Store) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
+func (s *jobs) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	if limit <= 0 {
 		return nil, nil
 	}

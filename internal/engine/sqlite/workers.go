@@ -45,7 +45,7 @@ const (
 )
 
 // Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
-func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
 	var secret []byte // NULL for none
 	if w.Secret != [32]byte{} {
 		secret = w.Secret[:]
@@ -68,7 +68,7 @@ func (q *stmt) beat(b *job.Beat) *stmt {
 
 // Renew keeps sessions alive for ttl more, notes how they do and how far they have come. It names those that have ended,
 // those that are to drain, and the orders for all that live.
-func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
+func (s *sessions) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
 	}
@@ -139,7 +139,7 @@ func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.O
 }
 
 // Drain asks a session that may serve the tenant to take nothing more.
-func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
+func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
 	return s.write(ctx, "drain a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(drainSQL).id(w).text(string(t)).exec()
 		if err == nil && n == 0 {
@@ -153,7 +153,7 @@ func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit
 }
 
 // Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
-func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
+func (s *sessions) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
 	return s.write(ctx, "cordon a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(cordonSQL).bool(on).id(w).text(string(t)).exec()
 		if err == nil && n == 0 {
@@ -167,7 +167,7 @@ func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool
 }
 
 // Cordoned lists the sessions that have not ended and are cordoned.
-func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
+func (s *sessions) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
 	err = s.look(ctx, "list cordoned workers", func(c *conn) error {
 		return c.prepare("SELECT id FROM sessions WHERE cordoned <> 0 AND deposed = 0").each(func(r *row) error {
 			out = append(out, r.id())
@@ -178,7 +178,7 @@ func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
 }
 
 // Worker finds a session, also one that has ended lately.
-func (s *Store) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
+func (s *sessions) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
 	var out job.Worker
 	err := s.look(ctx, "find a worker", func(c *conn) error {
 		found, err := c.prepare(oneWorkerSQL).id(id).first(func(r *row) (err error) {
@@ -209,7 +209,7 @@ func readWorker(r *row) (job.Worker, error) {
 }
 
 // Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
-func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
+func (s *sessions) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(c *conn) error {
 		return c.prepare(workersSQL).text(string(t)).int(s.now() - afterlife.Microseconds()).each(func(r *row) error {
