@@ -53,7 +53,7 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 	return p, err
 }
 
-func (s *session) planCommand() *cobra.Command {
+func (s jobCommands) planCommand() *cobra.Command {
 	var d declaring
 	c := &cobra.Command{
 		Use: "plan -f FILE", Short: "Show what applying files would change, and which runs", Args: cobra.NoArgs,
@@ -63,7 +63,7 @@ func (s *session) planCommand() *cobra.Command {
 	s.flags(c)
 	d.flags(c)
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
-		p, err := d.plan(ctx, s, cl)
+		p, err := d.plan(ctx, s.session, cl)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *session) planCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) showPlan(p declare.Plan) error {
+func (s jobCommands) showPlan(p declare.Plan) error {
 	if s.output != "table" && s.output != "wide" {
 		return s.value(p)
 	}
@@ -81,13 +81,13 @@ func (s *session) showPlan(p declare.Plan) error {
 }
 
 // renderPlan writes a plan for people; what tenants wrote in it does nothing to their terminal.
-func (s *session) renderPlan(w io.Writer, p declare.Plan) {
+func (s jobCommands) renderPlan(w io.Writer, p declare.Plan) {
 	var b strings.Builder
 	p.Render(&b)
 	io.WriteString(w, lines(b.String()))
 }
 
-func (s *session) applyCommand() *cobra.Command {
+func (s jobCommands) applyCommand() *cobra.Command {
 	var d declaring
 	var w write
 	c := &cobra.Command{
@@ -100,7 +100,7 @@ func (s *session) applyCommand() *cobra.Command {
 	d.flags(c)
 	w.destructive(c)
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
-		p, err := d.plan(ctx, s, cl)
+		p, err := d.plan(ctx, s.session, cl)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s *session) applyCommand() *cobra.Command {
 }
 
 // sayDropped tells which credentials a change removed.
-func (s *session) sayDropped(fields []string) {
+func (s jobCommands) sayDropped(fields []string) {
 	if len(fields) > 0 {
 		s.say("Credentials removed: %s. They were set for another destination; set them again if the new one needs them.", line(strings.Join(fields, ", ")))
 	}
@@ -140,7 +140,7 @@ func unkeyed(r declare.Result) string {
 }
 
 // applied shows the outcome of the steps, and says whether all went well.
-func (s *session) applied(results []declare.Result) error {
+func (s jobCommands) applied(results []declare.Result) error {
 	n := map[string]int{}
 	var first error
 	bad := 0
@@ -168,7 +168,7 @@ func (s *session) applied(results []declare.Result) error {
 	return fmt.Errorf("%d of %d could not be applied; the first: %w", bad, len(results), first)
 }
 
-func (s *session) jobExport() *cobra.Command {
+func (s jobCommands) jobExport() *cobra.Command {
 	var f client.JobFilter
 	var all bool
 	c := &cobra.Command{
@@ -189,7 +189,7 @@ func (s *session) jobExport() *cobra.Command {
 	return c
 }
 
-func (s *session) export(ctx context.Context, cl *client.Client, f client.JobFilter, all bool, w io.Writer) error {
+func (s jobCommands) export(ctx context.Context, cl *client.Client, f client.JobFilter, all bool, w io.Writer) error {
 	var d declare.Declared
 	calendars := map[string]bool{}
 	unkeyed, over := 0, 0

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) artifactCommand() *cobra.Command {
+func (s operateCommands) artifactCommand() *cobra.Command {
 	get := &cobra.Command{Use: "get ID", Short: "Write an artifact to standard output", Args: cobra.ExactArgs(1), Example: "  carillon artifact get ID > report.tar.gz"}
 	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		if terminal(s.out) {
@@ -25,14 +25,14 @@ func (s *session) artifactCommand() *cobra.Command {
 		_, err = io.Copy(s.out, r)
 		return err
 	})
-	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"delete"}, Short: "Delete an artifact that no job uses"}, "delete the artifact", nil, nil,
+	rm := remover(s.session, &cobra.Command{Use: "rm ID", Aliases: []string{"delete"}, Short: "Delete an artifact that no job uses"}, "delete the artifact", nil, nil,
 		func(ctx context.Context, c *client.Client, id string) (client.Artifact, error) {
 			return c.DeleteArtifact(ctx, id)
 		})
 	return s.noun(&cobra.Command{Use: "artifact", Aliases: []string{"artifacts"}, Short: "Store programs for command jobs"}, s.artifactPush(), get, rm)
 }
 
-func (s *session) artifactPush() *cobra.Command {
+func (s operateCommands) artifactPush() *cobra.Command {
 	var w write
 	c := &cobra.Command{
 		Use: "push FILE", Short: "Upload a program, or a tar, tar.gz or zip archive, and print its artifact_id",

@@ -13,18 +13,18 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) auditCommand() *cobra.Command {
+func (s operateCommands) auditCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "audit", Short: "Show the audit log, and verify it"}, s.auditTail(), s.auditVerify())
 }
 
-func (s *session) auditTail() *cobra.Command {
+func (s operateCommands) auditTail() *cobra.Command {
 	var f client.AuditFilter
 	var t times
 	var p paging
 	var follow bool
 	every := 2 * time.Second
 	v := view[client.AuditEntry]{columns[client.AuditEntry](
-		when(s, "AT", func(e client.AuditEntry) time.Time { return e.At }),
+		when(s.session, "AT", func(e client.AuditEntry) time.Time { return e.At }),
 		col("WHO", func(e client.AuditEntry) string { return e.Principal }),
 		col("ROLE", func(e client.AuditEntry) string { return e.Role }),
 		col("ACTION", func(e client.AuditEntry) string { return e.Action }),
@@ -49,7 +49,7 @@ func (s *session) auditTail() *cobra.Command {
 	complete(c, "key", s.keyNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		var err error
-		if f.From, f.To, err = t.read(s); err != nil {
+		if f.From, f.To, err = t.read(s.session); err != nil {
 			return err
 		}
 		read := func(ctx context.Context, p client.Page) ([]client.AuditEntry, client.Pagination, error) {
@@ -68,7 +68,7 @@ func (s *session) auditTail() *cobra.Command {
 			}
 		}
 		slices.Reverse(all)
-		if err := listedAll(s, v, "Nobody changed anything.", each(all)); err != nil || !follow {
+		if err := listedAll(s.session, v, "Nobody changed anything.", each(all)); err != nil || !follow {
 			return err
 		}
 		last := int64(0)
@@ -81,7 +81,7 @@ func (s *session) auditTail() *cobra.Command {
 }
 
 // tail prints what comes behind an entry, until it is told to stop.
-func (s *session) tail(ctx context.Context, v view[client.AuditEntry], every time.Duration, last int64, read func(context.Context, client.Page) ([]client.AuditEntry, client.Pagination, error)) error {
+func (s operateCommands) tail(ctx context.Context, v view[client.AuditEntry], every time.Duration, last int64, read func(context.Context, client.Page) ([]client.AuditEntry, client.Pagination, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -105,7 +105,7 @@ func (s *session) tail(ctx context.Context, v view[client.AuditEntry], every tim
 		}
 		last = fresh[0].Seq
 		slices.Reverse(fresh)
-		if _, err := show(s, v, each(fresh)); err != nil {
+		if _, err := show(s.session, v, each(fresh)); err != nil {
 			return err
 		}
 	}
@@ -128,13 +128,13 @@ func changeWords(e client.AuditEntry) string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *session) auditVerify() *cobra.Command {
+func (s operateCommands) auditVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check that nobody tampered with the audit log", Args: cobra.NoArgs,
 		Long: "Check that every entry is as it was sealed; exit with 1 if one is not. Store the printed head elsewhere: it shows later whether the end was cut off.",
 	}
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		p := progress{s: s}
+		p := progress{s: s.session}
 		defer p.end()
 		var sum client.AuditVerification
 		for cursor := ""; ; {
@@ -165,7 +165,7 @@ func (s *session) auditVerify() *cobra.Command {
 	return c
 }
 
-func (s *session) verified(x client.AuditVerification) error {
+func (s operateCommands) verified(x client.AuditVerification) error {
 	state := map[bool]string{true: "ok", false: "problem"}[x.OK]
 	f := []field{
 		{"State", state},
@@ -178,5 +178,5 @@ func (s *session) verified(x client.AuditVerification) error {
 	if b := x.Broken; b != nil {
 		f = append(f, field{"Broken", fmt.Sprintf("seal %d, entry %s: %s", b.Seal, dash(number(b.Seq)), b.Reason)})
 	}
-	return one(s, view[client.AuditVerification]{id: func(client.AuditVerification) string { return state }}, x, f)
+	return one(s.session, view[client.AuditVerification]{id: func(client.AuditVerification) string { return state }}, x, f)
 }

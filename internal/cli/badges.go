@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) badgeCommand() *cobra.Command {
+func (s jobCommands) badgeCommand() *cobra.Command {
 	v := view[client.Badge]{columns[client.Badge](
 		col("ID", func(x client.Badge) string { return x.BadgeID }),
 		col("JOB", func(x client.Badge) string { return x.JobName }),
@@ -21,12 +21,12 @@ func (s *session) badgeCommand() *cobra.Command {
 			}
 			return *x.Label
 		}),
-		when(s, "CREATED", func(x client.Badge) time.Time { return x.CreatedAt }),
+		when(s.session, "CREATED", func(x client.Badge) time.Time { return x.CreatedAt }),
 		wide("JOB ID", func(x client.Badge) string { return x.JobID }),
 	), func(x client.Badge) string { return x.BadgeID }}
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List badges, newest first, without their addresses", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no badges.", c.Badges(ctx))
+		return listedAll(s.session, v, "There are no badges.", c.Badges(ctx))
 	})
 	var w write
 	var label string
@@ -56,7 +56,7 @@ func (s *session) badgeCommand() *cobra.Command {
 		}
 		return s.madeBadge(b)
 	})
-	revoke := remover(s, &cobra.Command{
+	revoke := remover(s.session, &cobra.Command{
 		Use: "revoke ID", Aliases: []string{"rm"}, Short: "Revoke a badge: its address answers 404 within 5 s; cached copies last up to a minute",
 	}, "revoke the badge", s.badgeNames(),
 		func(ctx context.Context, c *client.Client, id string) (client.Badge, error) {
@@ -74,7 +74,7 @@ func (s *session) badgeCommand() *cobra.Command {
 }
 
 // madeBadge prints the address of a badge as data: it is shown this once.
-func (s *session) madeBadge(b client.Badge) error {
+func (s jobCommands) madeBadge(b client.Badge) error {
 	if b.SVG == nil || b.JSON == nil {
 		return fmt.Errorf("the badge %s was created, but the response with its address was lost\n  do: revoke it with 'carillon badge revoke %s --yes' and create another", b.BadgeID, b.BadgeID)
 	}
@@ -91,8 +91,8 @@ func (s *session) madeBadge(b client.Badge) error {
 	return s.value(b)
 }
 
-func (s *session) badgeNames() names {
-	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
+func (s jobCommands) badgeNames() names {
+	return lookup(s.session, func(ctx context.Context, c *client.Client) (out []string) {
 		page, _ := c.ListBadges(ctx, client.Page{Limit: 200})
 		for _, x := range page.Badges {
 			of := x.JobName

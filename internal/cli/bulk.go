@@ -15,7 +15,7 @@ import (
 
 var bulkActions = []string{"pause", "resume", "delete", "trigger", "tag", "untag"}
 
-func (s *session) jobBulk() *cobra.Command {
+func (s jobCommands) jobBulk() *cobra.Command {
 	var w write
 	var f client.JobFilter
 	var r client.BulkRequest
@@ -100,7 +100,7 @@ func (s *session) jobBulk() *cobra.Command {
 }
 
 // bulkSample shows what a dry run counted, and the first of them.
-func (s *session) bulkSample(b client.BulkBegun, action string) error {
+func (s jobCommands) bulkSample(b client.BulkBegun, action string) error {
 	about := ""
 	if b.CountIsEstimate {
 		about = "about "
@@ -112,7 +112,7 @@ func (s *session) bulkSample(b client.BulkBegun, action string) error {
 	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
 		s.say("The first ones:")
 	}
-	_, err := show(s, view[client.BulkSample]{columns[client.BulkSample](
+	_, err := show(s.session, view[client.BulkSample]{columns[client.BulkSample](
 		col("ID", func(x client.BulkSample) string { return x.JobID }),
 		col("NAME", func(x client.BulkSample) string { return x.Name }),
 		col("STATUS", func(x client.BulkSample) string { return x.Status }),

@@ -40,6 +40,7 @@ func run(args []string, s *session) int {
 
 // root is the tree of all commands.
 func root(s *session) *cobra.Command {
+	jobs, executions, operate, access := jobCommands{s}, executionCommands{s}, operateCommands{s}, accessCommands{s}
 	c := &cobra.Command{
 		Use: "carillon", Short: "A distributed job scheduler and durable job queue",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
@@ -50,9 +51,9 @@ func root(s *session) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
-		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
-		{"look", "Operate:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.supportCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), s.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
-		{"access", "Access:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.signInCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
+		{"use", "Work with jobs:", []*cobra.Command{jobs.jobCommand(), jobs.applyCommand(), jobs.planCommand(), jobs.importCommand(), executions.executionCommand(), executions.dlqCommand(), executions.operationCommand(), operate.forecastCommand(), access.calendarCommand(), operate.artifactCommand(), cronCommand()}},
+		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"access", "Access:", []*cobra.Command{access.loginCommand(), access.contextCommand(), access.keyCommand(), access.signInCommand(), access.secretCommand(), operate.signingCommand(), access.tenantCommand(), operate.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, sub := range g.commands {
@@ -60,7 +61,7 @@ func root(s *session) *cobra.Command {
 			c.AddCommand(sub)
 		}
 	}
-	c.AddCommand(s.openCommand(), s.versionCommand(), docsCommand(s))
+	c.AddCommand(access.openCommand(), access.versionCommand(), docsCommand(s))
 	misused(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the flag may be known to the command that was meant

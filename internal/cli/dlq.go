@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) dlqCommand() *cobra.Command {
+func (s executionCommands) dlqCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "dlq", Aliases: []string{"dead-letters"}, Short: "Dead letters: executions that failed for good, until they are redriven or discarded"},
 		s.dlqList(), s.dlqShow(), s.dlqRedrive(), s.dlqDiscard())
 }
@@ -65,30 +65,30 @@ func lastError(d client.DeadLetter) string {
 	return errorWords(d.Errors[len(d.Errors)-1].Error)
 }
 
-func (s *session) deadLetters() view[client.DeadLetter] {
+func (s executionCommands) deadLetters() view[client.DeadLetter] {
 	return view[client.DeadLetter]{columns[client.DeadLetter](
 		col("EXECUTION", func(d client.DeadLetter) string { return d.ExecutionID }),
 		col("JOB", func(d client.DeadLetter) string { return d.JobName }),
 		col("REASON", func(d client.DeadLetter) string { return d.Reason }),
-		when(s, "DIED", func(d client.DeadLetter) time.Time { return d.DeadLetteredAt }),
+		when(s.session, "DIED", func(d client.DeadLetter) time.Time { return d.DeadLetteredAt }),
 		col("ATTEMPTS", func(d client.DeadLetter) string { return fmt.Sprint(d.TotalAttempts) }),
 		wide("JOB ID", func(d client.DeadLetter) string { return d.JobID }),
 		col("LAST ERROR", lastError),
 	), func(d client.DeadLetter) string { return d.ExecutionID }}
 }
 
-func (s *session) dlqList() *cobra.Command {
+func (s executionCommands) dlqList() *cobra.Command {
 	var f deadFilter
 	var p paging
 	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List dead letters, latest first", Args: cobra.NoArgs}
-	f.add(s, c)
+	f.add(s.session, c)
 	p.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		filter, err := f.read(ctx, s, c)
+		filter, err := f.read(ctx, s.session, c)
 		if err != nil {
 			return err
 		}
-		return listed(s, s.deadLetters(), p, "There are no dead letters.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.DeadLetter, client.Pagination, error) {
+		return listed(s.session, s.deadLetters(), p, "There are no dead letters.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.DeadLetter, client.Pagination, error) {
 			page, err := c.ListDeadLetters(ctx, filter, p)
 			return page.DeadLetters, page.Pagination, err
 		}))
@@ -96,7 +96,7 @@ func (s *session) dlqList() *cobra.Command {
 	return c
 }
 
-func (s *session) dlqShow() *cobra.Command {
+func (s executionCommands) dlqShow() *cobra.Command {
 	c := &cobra.Command{Use: "show EXECUTION", Aliases: []string{"get"}, Short: "Show a dead letter, or the latest of a job: every attempt and its error", Args: cobra.ExactArgs(1)}
 	completeArgs(c, s.deadLetterNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -131,7 +131,7 @@ func (s *session) dlqShow() *cobra.Command {
 			for _, a := range d.Errors {
 				f = append(f, field{fmt.Sprintf("Attempt %d", a.AttemptNumber), exact(a.StartedAt) + ", after " + spanMS(a.DurationMS) + ": " + errorWords(a.Error)})
 			}
-			return one(s, s.deadLetters(), d, f)
+			return one(s.session, s.deadLetters(), d, f)
 		}
 		if e.ExecutionID == "" {
 			return missing{fmt.Errorf("the job %s has no dead letters", line(e.JobName))}
@@ -167,7 +167,7 @@ func (s *session) deadLetterOf(ctx context.Context, c *client.Client, ref string
 }
 
 // chosen reads which dead letters a command is about.
-func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, everything bool, args []string) (client.DeadLetterRequest, error) {
+func (s executionCommands) chosen(ctx context.Context, c *client.Client, f deadFilter, everything bool, args []string) (client.DeadLetterRequest, error) {
 	var r client.DeadLetterRequest
 	switch {
 	case len(args) > 0 && (f.any() || everything):
@@ -185,12 +185,12 @@ func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, ev
 	case !f.any() && !everything:
 		return r, usage{errors.New("which dead letters? Want ids, a filter such as --job report or --from -24h, or --everything")}
 	}
-	filter, err := f.read(ctx, s, c)
+	filter, err := f.read(ctx, s.session, c)
 	r.Filter = &filter
 	return r, err
 }
 
-func (s *session) dlqRedrive() *cobra.Command {
+func (s executionCommands) dlqRedrive() *cobra.Command {
 	var f deadFilter
 	var w write
 	var rate float64
@@ -199,7 +199,7 @@ func (s *session) dlqRedrive() *cobra.Command {
 		Use: "redrive [EXECUTION]...", Short: "Redrive dead letters, as new executions: some by id, or many by a filter, in the background",
 		Example: "  carillon dlq redrive 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon dlq redrive --job report --from -24h --dry-run\n  carillon dlq redrive --everything --rate 10 --wait",
 	}
-	f.add(s, c)
+	f.add(s.session, c)
 	c.Flags().BoolVar(&everything, "everything", false, "all dead letters of the tenant")
 	c.Flags().Float64Var(&rate, "rate", 0, "maximum number per second (default no limit)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all have been redriven")
@@ -230,12 +230,12 @@ func (s *session) dlqRedrive() *cobra.Command {
 	return c
 }
 
-func (s *session) dlqDiscard() *cobra.Command {
+func (s executionCommands) dlqDiscard() *cobra.Command {
 	var f deadFilter
 	var w write
 	var everything, wait bool
 	c := &cobra.Command{Use: "discard [EXECUTION]...", Short: "Discard dead letters; their executions stay in history"}
-	f.add(s, c)
+	f.add(s.session, c)
 	c.Flags().BoolVar(&everything, "everything", false, "all dead letters of the tenant")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all are discarded")
 	w.destructive(c)
@@ -305,12 +305,12 @@ func (s *session) showOperation(o client.Operation) error {
 	})
 }
 
-func (s *session) operationCommand() *cobra.Command {
+func (s executionCommands) operationCommand() *cobra.Command {
 	var p paging
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List operations, newest first", Args: cobra.NoArgs}
 	p.flags(list)
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listed(s, s.operations(), p, "There are no operations.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Operation, client.Pagination, error) {
+		return listed(s.session, s.operations(), p, "There are no operations.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Operation, client.Pagination, error) {
 			page, err := c.ListOperations(ctx, p)
 			return page.Operations, page.Pagination, err
 		}))

@@ -45,7 +45,7 @@ func (d *doctor) problem(check, found, fix string) {
 	d.findings = append(d.findings, finding{"problem", check, found, fix})
 }
 
-func (s *session) doctorCommand() *cobra.Command {
+func (s operateCommands) doctorCommand() *cobra.Command {
 	var data string
 	c := &cobra.Command{
 		Use: "doctor", Short: "Find problems and say how to fix them", Args: cobra.NoArgs,
@@ -61,7 +61,7 @@ func (s *session) doctorCommand() *cobra.Command {
 		if _, err := s.client(); err != nil {
 			return err
 		}
-		d := &doctor{s: s, p: p, data: data}
+		d := &doctor{s: s.session, p: p, data: data}
 		d.examine(cmd.Context())
 		if err := d.print(); err != nil {
 			return err

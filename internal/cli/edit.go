@@ -50,7 +50,7 @@ func editable(j client.Job) (fields, error) {
 }
 
 // edited has a person change a job in their editor, and tells what of it is different.
-func (s *session) edited(j client.Job) (fields, error) {
+func (s jobCommands) edited(j client.Job) (fields, error) {
 	f, ok := s.in.(*os.File)
 	if !ok || !terminal(f) {
 		return nil, usage{errors.New("nothing to change; want a flag such as --priority 3, or --body @file (an editor needs a terminal)")}

@@ -16,7 +16,7 @@ import (
 
 var statuses = []string{"WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING", "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"}
 
-func (s *session) executionCommand() *cobra.Command {
+func (s executionCommands) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
 		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Show, cancel and retry executions",
 		Long: "Show, cancel and retry executions. Commands also take a job: those that read show its latest execution that is due, retry takes the latest that has finished, cancel the one that waits or runs, if there is only one.",
@@ -24,7 +24,7 @@ func (s *session) executionCommand() *cobra.Command {
 }
 
 // findExecution finds the execution that a person means: by its id, or the latest of a job.
-func (s *session) findExecution(ctx context.Context, c *client.Client, ref string) (client.Execution, error) {
+func (s executionCommands) findExecution(ctx context.Context, c *client.Client, ref string) (client.Execution, error) {
 	if uuid.MatchString(ref) {
 		e, err := c.Execution(ctx, ref)
 		if err == nil || !errors.Is(err, client.ErrNotFound) {
@@ -123,27 +123,27 @@ func (s *session) showExecution(e client.Execution) error {
 	return one(s, s.executions(), e, f)
 }
 
-func (s *session) executionList() *cobra.Command {
+func (s executionCommands) executionList() *cobra.Command {
 	var f executionFilter
 	var p paging
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List executions, latest first", Args: cobra.NoArgs,
 		Example: "  carillon execution list --job report --status failed,timed_out\n  carillon execution list --from -1h -o jsonl --all | jq .error",
 	}
-	f.flags(s, c)
+	f.flags(s.session, c)
 	p.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		filter, err := f.read(ctx, s, c)
+		filter, err := f.read(ctx, s.session, c)
 		if err != nil {
 			return err
 		}
 		if only := (client.ExecutionFilter{Job: filter.Job, Status: filter.Status, From: filter.From, Until: filter.Until}); filter.Job != "" && reflect.DeepEqual(filter, only) {
-			return listed(s, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
+			return listed(s.session, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
 				page, err := c.ListJobExecutions(ctx, filter.Job, filter, p) // which reads no other job's rows
 				return page.Executions, page.Pagination, err
 			}))
 		}
-		return listed(s, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
+		return listed(s.session, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
 			page, err := c.ListExecutions(ctx, filter, p)
 			return page.Executions, page.Pagination, err
 		}))
@@ -152,7 +152,7 @@ func (s *session) executionList() *cobra.Command {
 }
 
 // looking is a command that looks at an execution.
-func (s *session) looking(c *cobra.Command, do func(ctx context.Context, c *client.Client, e client.Execution) error) *cobra.Command {
+func (s executionCommands) looking(c *cobra.Command, do func(ctx context.Context, c *client.Client, e client.Execution) error) *cobra.Command {
 	c.Args = cobra.ExactArgs(1)
 	completeArgs(c, func(ctx context.Context, prefix string) []string {
 		return append(s.jobNames()(ctx, prefix), s.executionNames()(ctx, prefix)...)
@@ -167,17 +167,17 @@ func (s *session) looking(c *cobra.Command, do func(ctx context.Context, c *clie
 	return c
 }
 
-func (s *session) executionGet() *cobra.Command {
+func (s executionCommands) executionGet() *cobra.Command {
 	return s.looking(&cobra.Command{Use: "get EXECUTION", Short: "Show an execution, or the latest of a job"}, func(_ context.Context, _ *client.Client, e client.Execution) error { return s.showExecution(e) })
 }
 
-func (s *session) executionWatch() *cobra.Command {
+func (s executionCommands) executionWatch() *cobra.Command {
 	return s.looking(&cobra.Command{Use: "watch EXECUTION", Short: "Wait until an execution has finished; exit with 7 unless it succeeded"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		return s.await(ctx, c, e.ExecutionID, waiting{wait: true})
 	})
 }
 
-func (s *session) executionExplain() *cobra.Command {
+func (s executionCommands) executionExplain() *cobra.Command {
 	return s.looking(&cobra.Command{Use: "explain EXECUTION", Short: "Explain why an execution waits, or why it ended as it did"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		x, err := c.Explain(ctx, e.ExecutionID)
 		if err != nil {
@@ -198,9 +198,9 @@ func (s *session) executionExplain() *cobra.Command {
 	})
 }
 
-func (s *session) executionAttempts() *cobra.Command {
+func (s executionCommands) executionAttempts() *cobra.Command {
 	return s.looking(&cobra.Command{Use: "attempts EXECUTION", Short: "List the attempts of an execution, oldest first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
-		return listedAll(s, view[client.ExecutionAttempt]{columns[client.ExecutionAttempt](
+		return listedAll(s.session, view[client.ExecutionAttempt]{columns[client.ExecutionAttempt](
 			col("ATTEMPT", func(a client.ExecutionAttempt) string { return fmt.Sprint(a.AttemptNumber) }),
 			col("STATUS", func(a client.ExecutionAttempt) string { return a.Status }),
 			col("STARTED (UTC)", func(a client.ExecutionAttempt) string { return exact(a.StartedAt) }),
@@ -213,10 +213,10 @@ func (s *session) executionAttempts() *cobra.Command {
 	})
 }
 
-func (s *session) executionTimeline() *cobra.Command {
+func (s executionCommands) executionTimeline() *cobra.Command {
 	return s.looking(&cobra.Command{Use: "timeline EXECUTION", Aliases: []string{"events"}, Short: "Show everything that happened to an execution, oldest first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		began := e.ScheduledTime
-		return listedAll(s, view[client.Event]{columns[client.Event](
+		return listedAll(s.session, view[client.Event]{columns[client.Event](
 			col("AFTER", func(v client.Event) string { return "+" + span(max(0, v.At.Sub(began))) }),
 			wide("AT (UTC)", func(v client.Event) string { return exact(v.At) }),
 			col("EVENT", func(v client.Event) string { return v.Type }),
@@ -261,7 +261,7 @@ func (s *session) executionOf(ctx context.Context, c *client.Client, ref, verb s
 	return e, nil
 }
 
-func (s *session) executionCancel() *cobra.Command {
+func (s executionCommands) executionCancel() *cobra.Command {
 	var w write
 	var b byFilter
 	var reason string
@@ -312,7 +312,7 @@ func (s *session) executionCancel() *cobra.Command {
 	return c
 }
 
-func (s *session) executionRetry() *cobra.Command {
+func (s executionCommands) executionRetry() *cobra.Command {
 	var w write
 	var wt waiting
 	var b byFilter
@@ -367,7 +367,7 @@ type comparison struct {
 	Same  bool   `json:"same"`
 }
 
-func (s *session) executionCompare() *cobra.Command {
+func (s executionCommands) executionCompare() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare EXECUTION [OTHER]", Short: "Compare two executions; by default with the job's last success", Args: cobra.RangeArgs(1, 2),
 	}
@@ -401,7 +401,7 @@ func (s *session) executionCompare() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listedAll(s, view[comparison]{columns[comparison](
+		return listedAll(s.session, view[comparison]{columns[comparison](
 			col("", func(x comparison) string { return x.Field }),
 			col("FIRST", func(x comparison) string { return x.First }),
 			col("OTHER", func(x comparison) string { return x.Other }),

@@ -62,7 +62,7 @@ func showText(w io.Writer, r io.Reader) error {
 	}
 }
 
-func (s *session) executionExport() *cobra.Command {
+func (s executionCommands) executionExport() *cobra.Command {
 	var f executionFilter
 	format := "jsonl"
 	c := &cobra.Command{
@@ -70,13 +70,13 @@ func (s *session) executionExport() *cobra.Command {
 		Example: "  carillon execution export --format csv --from 2026-01-01 --to 2026-02-01 > january.csv",
 	}
 	c.Flags().StringVar(&format, "format", format, "csv, jsonl or parquet")
-	f.flags(s, c)
+	f.flags(s.session, c)
 	complete(c, "format", fixed("csv", "jsonl", "parquet"))
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if format == "parquet" && terminal(s.out) {
 			return usage{errors.New("parquet is binary; write it to a file: carillon execution export --format parquet > FILE")}
 		}
-		filter, err := f.read(ctx, s, c)
+		filter, err := f.read(ctx, s.session, c)
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client
 	})
 }
 
-func (s *session) workers() view[client.Worker] {
+func (s operateCommands) workers() view[client.Worker] {
 	return view[client.Worker]{columns[client.Worker](
 		col("ID", func(w client.Worker) string { return w.WorkerID }),
 		col("HOST", func(w client.Worker) string { return w.Host }),
@@ -70,7 +70,7 @@ func (s *session) workers() view[client.Worker] {
 		col("QUEUES", func(w client.Worker) string { return orAll(w.Queues) }),
 		col("TARGETS", func(w client.Worker) string { return strings.Join(append(w.Targets, w.Kinds...), ",") }),
 		col("LABELS", func(w client.Worker) string { return strings.Join(w.Labels, ",") }),
-		when(s, "BEAT", func(w client.Worker) time.Time { return w.LastBeatAt }),
+		when(s.session, "BEAT", func(w client.Worker) time.Time { return w.LastBeatAt }),
 		wide("STARTED (UTC)", func(w client.Worker) string { return exact(w.StartedAt) }),
 		wide("COMPLETED", func(w client.Worker) string { return fmt.Sprint(w.Completed) }),
 		wide("FAILED", func(w client.Worker) string { return fmt.Sprint(w.Failed) }),
@@ -118,7 +118,7 @@ func findWorker(ctx context.Context, c *client.Client, id string) (client.Worker
 	return w, err
 }
 
-func (s *session) workersCommand() *cobra.Command {
+func (s operateCommands) workersCommand() *cobra.Command {
 	var everything bool
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List workers, latest first", Args: cobra.NoArgs}
 	list.Flags().BoolVar(&everything, "dead", false, "include workers that stopped within the last hour")
@@ -130,7 +130,7 @@ func (s *session) workersCommand() *cobra.Command {
 				}
 			}
 		}
-		return listedAll(s, s.workers(), "There are no workers: nothing runs. Start one with 'carillon worker --server URL --token KEY'.", living)
+		return listedAll(s.session, s.workers(), "There are no workers: nothing runs. Start one with 'carillon worker --server URL --token KEY'.", living)
 	})
 	get := &cobra.Command{Use: "get ID", Short: "Show a worker", Args: cobra.ExactArgs(1)}
 	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -138,7 +138,7 @@ func (s *session) workersCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return one(s, s.workers(), w, []field{
+		return one(s.session, s.workers(), w, []field{
 			{"Worker", w.WorkerID},
 			{"Host", w.Host},
 			{"Version", w.Version},
@@ -186,7 +186,7 @@ func (s *session) workersCommand() *cobra.Command {
 }
 
 // cordoning makes a command that cordons workers, or ends that.
-func (s *session) cordoning(verb, short, said string, do func(*client.Client, context.Context, string) (client.Worker, error)) *cobra.Command {
+func (s operateCommands) cordoning(verb, short, said string, do func(*client.Client, context.Context, string) (client.Worker, error)) *cobra.Command {
 	var w write
 	c := &cobra.Command{Use: verb + " ID...", Short: short, Args: cobra.MinimumNArgs(1)}
 	w.flags(c)
@@ -212,7 +212,7 @@ func (s *session) cordoning(verb, short, said string, do func(*client.Client, co
 	return c
 }
 
-func (s *session) forecastCommand() *cobra.Command {
+func (s operateCommands) forecastCommand() *cobra.Command {
 	var days, hours int
 	var spread bool
 	c := &cobra.Command{
@@ -239,7 +239,7 @@ func (s *session) forecastCommand() *cobra.Command {
 		case "table", "wide":
 			return s.showForecast(f, hours)
 		case "jsonl":
-			_, err := show(s, view[client.ForecastMinute]{}, each(f.Minutes))
+			_, err := show(s.session, view[client.ForecastMinute]{}, each(f.Minutes))
 			return err
 		}
 		return s.value(f)
@@ -248,7 +248,7 @@ func (s *session) forecastCommand() *cobra.Command {
 }
 
 // showForecast draws the coming hours, and names the herds.
-func (s *session) showForecast(f client.Forecast, hours int) error {
+func (s operateCommands) showForecast(f client.Forecast, hours int) error {
 	step := time.Hour
 	if hours > 48 {
 		step = 24 * time.Hour

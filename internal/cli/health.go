@@ -16,7 +16,7 @@ import (
 const healthHint = "Name another with --server or CARILLON_HEALTH_SERVER. CARILLON_SERVER and contexts are not read: a worker's probe asks the worker, not its server."
 
 // healthCommand is the probe of containers that hold no other program: one question, one exit code.
-func (s *session) healthCommand() *cobra.Command {
+func (s operateCommands) healthCommand() *cobra.Command {
 	var server string
 	var live, insecure bool
 	var patience time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/importer"
 )
 
-func (s *session) importCommand() *cobra.Command {
+func (s jobCommands) importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import", Short: "Convert jobs of other schedulers into a file for 'carillon apply'", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -46,7 +46,7 @@ func (i *importing) flags(c *cobra.Command) {
 }
 
 // readInput reads a file, or standard input as "-".
-func (s *session) readInput(name string) ([]byte, error) {
+func (s jobCommands) readInput(name string) ([]byte, error) {
 	const most = 64 << 20
 	r := s.in
 	if name != "-" {
@@ -65,7 +65,7 @@ func (s *session) readInput(name string) ([]byte, error) {
 }
 
 // imported writes the jobs as data, and the differences for people.
-func (s *session) imported(i importing, got importer.Imported) error {
+func (s jobCommands) imported(i importing, got importer.Imported) error {
 	for _, d := range got.Differences {
 		where := ""
 		if d.Line > 0 {
@@ -95,7 +95,7 @@ func (s *session) imported(i importing, got importer.Imported) error {
 	return nil
 }
 
-func (s *session) importCrontab() *cobra.Command {
+func (s jobCommands) importCrontab() *cobra.Command {
 	var i importing
 	var x importer.Crontab
 	c := &cobra.Command{
@@ -118,7 +118,7 @@ func (s *session) importCrontab() *cobra.Command {
 }
 
 // importTasks makes a command of an importer.
-func (s *session) importTasks(name, short, of, example string, read func(zone, tag string, data []byte) (importer.Imported, error)) *cobra.Command {
+func (s jobCommands) importTasks(name, short, of, example string, read func(zone, tag string, data []byte) (importer.Imported, error)) *cobra.Command {
 	var i importing
 	var zone string
 	c := &cobra.Command{
@@ -141,7 +141,7 @@ func (s *session) importTasks(name, short, of, example string, read func(zone, t
 	return c
 }
 
-func (s *session) importCronJob() *cobra.Command {
+func (s jobCommands) importCronJob() *cobra.Command {
 	var i importing
 	var runner string
 	c := &cobra.Command{

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) jobCommand() *cobra.Command {
+func (s jobCommands) jobCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, show and change jobs"},
 		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobExport(), s.jobDelete())
 }
@@ -95,14 +95,14 @@ func targetWords(x client.JobTarget) string {
 	return x.Target + " " + x.WorkKind
 }
 
-func (s *session) jobs() view[client.Job] {
+func (s jobCommands) jobs() view[client.Job] {
 	return view[client.Job]{columns[client.Job](
 		col("ID", func(j client.Job) string { return j.JobID }),
 		col("NAME", func(j client.Job) string { return j.Name }),
 		col("STATUS", func(j client.Job) string { return j.Status }),
 		col("SCHEDULE", func(j client.Job) string { return scheduleWords(j.Schedule) }),
-		when(s, "NEXT", func(j client.Job) time.Time { return instant(j.Schedule.NextRunAt) }),
-		when(s, "LAST", func(j client.Job) time.Time { return instant(j.Schedule.LastRunAt) }),
+		when(s.session, "NEXT", func(j client.Job) time.Time { return instant(j.Schedule.NextRunAt) }),
+		when(s.session, "LAST", func(j client.Job) time.Time { return instant(j.Schedule.LastRunAt) }),
 		col("RESULT", func(j client.Job) string { return or(j.Stats.LastStatus, "") }),
 		col("RUNS", func(j client.Job) string { return fmt.Sprint(j.Stats.TotalRuns) }),
 		wide("SUCCESS", func(j client.Job) string { return success(j.Stats) }),
@@ -130,7 +130,7 @@ func (s *session) both(t time.Time) string {
 	return ago(t, s.now()) + " (" + exact(t) + ")"
 }
 
-func (s *session) showJob(j client.Job) error {
+func (s jobCommands) showJob(j client.Job) error {
 	every := j.RetryPolicy
 	f := []field{
 		{"Name", j.Name},
@@ -162,7 +162,7 @@ func (s *session) showJob(j client.Job) error {
 	if j.Status != "PAUSED" {
 		f[4].value = ""
 	}
-	return one(s, s.jobs(), j, f)
+	return one(s.session, s.jobs(), j, f)
 }
 
 func payloadWords(p json.RawMessage) string {
@@ -173,7 +173,7 @@ func payloadWords(p json.RawMessage) string {
 	return cut(b.String(), 200)
 }
 
-func (s *session) jobGet() *cobra.Command {
+func (s jobCommands) jobGet() *cobra.Command {
 	c := &cobra.Command{Use: "get JOB", Short: "Show a job, by id, key or name", Args: cobra.ExactArgs(1)}
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -186,7 +186,7 @@ func (s *session) jobGet() *cobra.Command {
 	return c
 }
 
-func (s *session) jobList() *cobra.Command {
+func (s jobCommands) jobList() *cobra.Command {
 	var f client.JobFilter
 	var p paging
 	var notifications bool
@@ -210,7 +210,7 @@ func (s *session) jobList() *cobra.Command {
 		if !notifications && f.Tag != client.NotificationTag && f.Name == "" {
 			f.WithoutTag = client.NotificationTag
 		}
-		return listed(s, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Job, client.Pagination, error) {
+		return listed(s.session, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Job, client.Pagination, error) {
 			page, err := c.ListJobs(ctx, f, p)
 			return page.Jobs, page.Pagination, err
 		}))
@@ -218,7 +218,7 @@ func (s *session) jobList() *cobra.Command {
 	return c
 }
 
-func (s *session) jobCreate() *cobra.Command {
+func (s jobCommands) jobCreate() *cobra.Command {
 	var w write
 	var wt waiting
 	var key, once string
@@ -237,7 +237,7 @@ func (s *session) jobCreate() *cobra.Command {
   carillon job create welcome --at +10m --kind send-email --payload @welcome.json --tag mail
   carillon job create try --simulate sleep --duration 3s --wait`,
 	}
-	f := addJobFlags(s, c)
+	f := addJobFlags(s.session, c)
 	c.Flags().StringVar(&key, "key", "", "key of the job, unique in the tenant")
 	c.Flags().BoolVar(&paused, "paused", false, "create it paused")
 	c.Flags().StringVar(&once, "idempotency-key", "", "a repeated request with this key within 24 hours creates nothing")
@@ -298,7 +298,7 @@ func (s *session) jobCreate() *cobra.Command {
 }
 
 // preview tells what a schedule does.
-func (s *session) preview(ctx context.Context, c *client.Client, x *client.Schedule) error {
+func (s jobCommands) preview(ctx context.Context, c *client.Client, x *client.Schedule) error {
 	if x == nil || x.CronExpression == nil && x.Every == nil {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (s *session) preview(ctx context.Context, c *client.Client, x *client.Sched
 }
 
 // created tells of a new job, and waits for its execution where that is wanted.
-func (s *session) created(ctx context.Context, c *client.Client, j client.Job, wt waiting) error {
+func (s jobCommands) created(ctx context.Context, c *client.Client, j client.Job, wt waiting) error {
 	next := ""
 	if t := j.Schedule.NextRunAt; t != nil {
 		next = "; it runs " + ago(*t, s.now())
@@ -346,7 +346,7 @@ func (s *session) created(ctx context.Context, c *client.Client, j client.Job, w
 	return s.showJob(j)
 }
 
-func (s *session) jobEdit() *cobra.Command {
+func (s jobCommands) jobEdit() *cobra.Command {
 	var w write
 	var revision int
 	c := &cobra.Command{
@@ -360,7 +360,7 @@ func (s *session) jobEdit() *cobra.Command {
 		},
 		Example: "  carillon job edit report --cron '0 5 * * *' --priority 3\n  carillon job edit report --tag reports,nightly --dry-run",
 	}
-	f := addJobFlags(s, c)
+	f := addJobFlags(s.session, c)
 	var name string
 	c.Flags().StringVar(&name, "name", "", "new name")
 	c.Flags().IntVar(&revision, "revision", 0, "change it only if it is still at this revision")
@@ -408,7 +408,7 @@ func (s *session) jobEdit() *cobra.Command {
 }
 
 // showWritten prints a job that was changed, where a form of it was asked for.
-func (s *session) showWritten(j client.Job) error {
+func (s jobCommands) showWritten(j client.Job) error {
 	if s.output == "table" {
 		return nil
 	}
@@ -416,7 +416,7 @@ func (s *session) showWritten(j client.Job) error {
 }
 
 // overJobs is a command that does something to one job or several.
-func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error)) *cobra.Command {
+func (s jobCommands) overJobs(c *cobra.Command, w *write, what, did string, do func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error)) *cobra.Command {
 	c.Args = cobra.MinimumNArgs(1)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -452,7 +452,7 @@ func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func
 	return c
 }
 
-func (s *session) jobPause() *cobra.Command {
+func (s jobCommands) jobPause() *cobra.Command {
 	var w write
 	var reason, until string
 	c := &cobra.Command{Use: "pause JOB...", Short: "Pause jobs until they are resumed", Example: "  carillon job pause report --reason maintenance --until +2h"}
@@ -482,7 +482,7 @@ func (s *session) jobPause() *cobra.Command {
 	})
 }
 
-func (s *session) jobResume() *cobra.Command {
+func (s jobCommands) jobResume() *cobra.Command {
 	var w write
 	c := &cobra.Command{Use: "resume JOB...", Short: "Resume paused jobs"}
 	w.flags(c)
@@ -491,7 +491,7 @@ func (s *session) jobResume() *cobra.Command {
 	})
 }
 
-func (s *session) jobDelete() *cobra.Command {
+func (s jobCommands) jobDelete() *cobra.Command {
 	var w write
 	running := "leave"
 	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: waiting executions are cancelled, history is kept"}

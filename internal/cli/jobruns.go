@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) jobTrigger() *cobra.Command {
+func (s jobCommands) jobTrigger() *cobra.Command {
 	var w write
 	var wt waiting
 	var payload, once string
@@ -69,7 +69,7 @@ func (s *session) triggered(ctx context.Context, c *client.Client, t client.Trig
 	return s.value(t)
 }
 
-func (s *session) jobNext() *cobra.Command {
+func (s jobCommands) jobNext() *cobra.Command {
 	n := 10
 	c := &cobra.Command{Use: "next JOB", Short: "Describe a job's schedule and list its next run times", Args: cobra.ExactArgs(1)}
 	c.Flags().IntVarP(&n, "number", "n", n, "how many times to show, 1 to 1000")
@@ -90,7 +90,7 @@ func (s *session) jobNext() *cobra.Command {
 		for _, w := range p.Warnings {
 			s.warn("%s", line(w.Message))
 		}
-		return listedAll(s, view[client.PreviewMoment]{columns[client.PreviewMoment](
+		return listedAll(s.session, view[client.PreviewMoment]{columns[client.PreviewMoment](
 			col("LOCAL", func(m client.PreviewMoment) string { return m.Local }),
 			col("UTC", func(m client.PreviewMoment) string { return m.UTC.Format(time.RFC3339) }),
 			col("WHEN", func(m client.PreviewMoment) string { return ago(m.UTC, s.now()) }),
@@ -128,7 +128,7 @@ func (t times) read(s *session) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-func (s *session) jobOccurrences() *cobra.Command {
+func (s jobCommands) jobOccurrences() *cobra.Command {
 	var t times
 	var p paging
 	c := &cobra.Command{
@@ -139,7 +139,7 @@ func (s *session) jobOccurrences() *cobra.Command {
 	p.flags(c)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		from, to, err := t.read(s)
+		from, to, err := t.read(s.session)
 		if err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func (s *session) jobOccurrences() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listed(s, view[client.Occurrence]{columns[client.Occurrence](
-			when(s, "INSTANT", func(o client.Occurrence) time.Time { return o.ScheduledTime }),
+		return listed(s.session, view[client.Occurrence]{columns[client.Occurrence](
+			when(s.session, "INSTANT", func(o client.Occurrence) time.Time { return o.ScheduledTime }),
 			col("OUTCOME", func(o client.Occurrence) string { return o.Outcome }),
 			col("STATUS", func(o client.Occurrence) string { return or(o.Status, "") }),
 			col("EXECUTION", func(o client.Occurrence) string { return or(o.ExecutionID, "") }),
@@ -162,7 +162,7 @@ func (s *session) jobOccurrences() *cobra.Command {
 	return c
 }
 
-func (s *session) jobBackfill() *cobra.Command {
+func (s jobCommands) jobBackfill() *cobra.Command {
 	var w write
 	var t times
 	var rate float64
@@ -179,7 +179,7 @@ func (s *session) jobBackfill() *cobra.Command {
 	w.flags(c)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		from, to, err := t.read(s)
+		from, to, err := t.read(s.session)
 		if err != nil {
 			return err
 		}

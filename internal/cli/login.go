@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) loginCommand() *cobra.Command {
+func (s accessCommands) loginCommand() *cobra.Command {
 	var name string
 	var w write
 	c := &cobra.Command{
@@ -91,7 +91,7 @@ The key is prompted for and not echoed; if standard input is not a terminal, it 
 }
 
 // secretLine reads something secret: from a terminal without showing it, else the first line of standard input.
-func (s *session) secretLine(prompt string) (string, error) {
+func (s accessCommands) secretLine(prompt string) (string, error) {
 	if f, ok := s.in.(*os.File); ok && terminal(f) {
 		fmt.Fprint(s.err, prompt)
 		text, err := hidden(f)
@@ -105,7 +105,7 @@ func (s *session) secretLine(prompt string) (string, error) {
 	return text, nil
 }
 
-func (s *session) contextCommand() *cobra.Command {
+func (s accessCommands) contextCommand() *cobra.Command {
 	type row struct {
 		Name    string   `json:"name"`
 		Current bool     `json:"current"`
@@ -125,7 +125,7 @@ func (s *session) contextCommand() *cobra.Command {
 				}
 			}
 		}
-		n, err := show(s, view[row]{columns[row](
+		n, err := show(s.session, view[row]{columns[row](
 			col("CURRENT", func(x row) string { return map[bool]string{true: "*", false: " "}[x.Current] }),
 			col("NAME", func(x row) string { return x.Name }),
 			col("SERVER", func(x row) string { return strings.Join(x.Servers, ",") }),

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) executionLogs() *cobra.Command {
+func (s executionCommands) executionLogs() *cobra.Command {
 	var follow, times, streams bool
 	var attempt int
 	c := &cobra.Command{

@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/app"
 )
 
-func (s *session) openCommand() *cobra.Command {
+func (s accessCommands) openCommand() *cobra.Command {
 	var print bool
 	c := &cobra.Command{
 		Use: "open [SCREEN]", Short: "Open the dashboard, or one of its screens, in a browser", Args: cobra.MaximumNArgs(1), ValidArgs: []string{"jobs", "executions", "dead-letters", "queues", "workers", "forecast", "admin", "docs"},
@@ -93,7 +93,7 @@ func redirectPage(to string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/")}).String(), nil
 }
 
-func (s *session) versionCommand() *cobra.Command {
+func (s accessCommands) versionCommand() *cobra.Command {
 	var server bool
 	c := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
 	s.flags(c)
@@ -118,7 +118,7 @@ func (s *session) versionCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) showVersion(v string) error {
+func (s accessCommands) showVersion(v string) error {
 	if s.output == "table" || s.output == "wide" || s.output == "name" {
 		_, err := fmt.Fprintln(s.out, v)
 		return err

@@ -70,7 +70,7 @@ func executionsCount(b client.ExecutionBulkBegun) string {
 }
 
 // overExecutions cancels or retries all that the filter chooses, after it has told how many there are; before it cancels them it asks.
-func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilter, w write, r client.ExecutionBulkRequest) error {
+func (s executionCommands) overExecutions(ctx context.Context, c *client.Client, b byFilter, w write, r client.ExecutionBulkRequest) error {
 	var err error
 	if r.Filter, err = b.selection(); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilt
 }
 
 // executionsSample shows what a dry run counted, and the first of them.
-func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) error {
+func (s executionCommands) executionsSample(b client.ExecutionBulkBegun, action string) error {
 	s.say("Dry run: nothing was changed. It would %s %s %s.", action, executionsCount(b), plural(b.Count, "execution"))
 	if s.output != "table" && s.output != "wide" && s.output != "name" {
 		return s.value(b)
@@ -109,7 +109,7 @@ func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) e
 	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
 		s.say("The first ones:")
 	}
-	_, err := show(s, view[client.ExecutionSample]{columns[client.ExecutionSample](
+	_, err := show(s.session, view[client.ExecutionSample]{columns[client.ExecutionSample](
 		col("ID", func(x client.ExecutionSample) string { return x.ExecutionID }),
 		col("JOB", func(x client.ExecutionSample) string { return x.JobName }),
 		col("STATUS", func(x client.ExecutionSample) string { return x.Status }),

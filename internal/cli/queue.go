@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) queueView() view[client.Queue] {
+func (s operateCommands) queueView() view[client.Queue] {
 	return view[client.Queue]{columns[client.Queue](
 		col("QUEUE", func(q client.Queue) string { return q.Queue }),
 		col("STATE", queueState),
@@ -76,10 +76,10 @@ func rateWords(r *client.RateLimit) string {
 	return fmt.Sprintf("%d/%s", r.Count, r.Per)
 }
 
-func (s *session) queueCommand() *cobra.Command {
+func (s operateCommands) queueCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the tenant's queues that have work, a limit or a pause", Long: "List the tenant's queues that have work, a limit or a pause. Waiting executions are counted every 2 s, so the numbers may be slightly out of date.", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, s.queueView(), "There are no queues.", c.Queues(ctx))
+		return listedAll(s.session, s.queueView(), "There are no queues.", c.Queues(ctx))
 	})
 	get := &cobra.Command{Use: "get QUEUE", Short: "Show a queue", Args: cobra.ExactArgs(1)}
 	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -87,7 +87,7 @@ func (s *session) queueCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return one(s, s.queueView(), q, s.queueFields(q))
+		return one(s.session, s.queueView(), q, s.queueFields(q))
 	})
 	limit := &cobra.Command{
 		Use: "limit QUEUE", Short: "Limit how many executions of a queue run at once or start per period", Args: cobra.ExactArgs(1),
@@ -103,7 +103,7 @@ func (s *session) queueCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Show, pause and limit queues"}, all...)
 }
 
-func (s *session) queueFields(q client.Queue) []field {
+func (s operateCommands) queueFields(q client.Queue) []field {
 	out := []field{
 		{"Queue", q.Queue},
 		{"State", queueState(q)},
@@ -125,7 +125,7 @@ func (s *session) queueFields(q client.Queue) []field {
 	)
 }
 
-func (s *session) queuePause() *cobra.Command {
+func (s operateCommands) queuePause() *cobra.Command {
 	var w write
 	var reason, until string
 	c := &cobra.Command{
@@ -154,7 +154,7 @@ func (s *session) queuePause() *cobra.Command {
 	return c
 }
 
-func (s *session) queueResume() *cobra.Command {
+func (s operateCommands) queueResume() *cobra.Command {
 	var w write
 	c := &cobra.Command{Use: "resume QUEUE...", Short: "Resume paused queues", Args: cobra.MinimumNArgs(1)}
 	w.flags(c)
@@ -167,7 +167,7 @@ func (s *session) queueResume() *cobra.Command {
 }
 
 // overQueues does something to each of the queues that are named.
-func (s *session) overQueues(ctx context.Context, c *client.Client, queues []string, w write, verb string, do func(string) (client.Queue, error), said func(client.Queue) string) error {
+func (s operateCommands) overQueues(ctx context.Context, c *client.Client, queues []string, w write, verb string, do func(string) (client.Queue, error), said func(client.Queue) string) error {
 	for _, name := range queues {
 		if w.dryRun {
 			q, err := c.Queue(ctx, name)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) notificationCommand() *cobra.Command {
+func (s operateCommands) notificationCommand() *cobra.Command {
 	v := view[client.NotificationRule]{columns[client.NotificationRule](
 		col("NAME", func(r client.NotificationRule) string { return r.Name }),
 		col("EVENTS", func(r client.NotificationRule) string { return strings.Join(r.Events, ",") }),
@@ -26,12 +26,12 @@ func (s *session) notificationCommand() *cobra.Command {
 			}
 			return ""
 		}),
-		when(s, "SILENT UNTIL", func(r client.NotificationRule) time.Time { return instant(r.SilenceUntil) }),
+		when(s.session, "SILENT UNTIL", func(r client.NotificationRule) time.Time { return instant(r.SilenceUntil) }),
 		wide("CHANGED (UTC)", func(r client.NotificationRule) string { return exact(r.UpdatedAt) }),
 	), func(r client.NotificationRule) string { return r.Name }}
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List notification rules", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no notification rules.", c.NotificationRules(ctx))
+		return listedAll(s.session, v, "There are no notification rules.", c.NotificationRules(ctx))
 	})
 	get := &cobra.Command{Use: "get NAME", Short: "Show a notification rule", Args: cobra.ExactArgs(1)}
 	completeArgs(get, s.ruleNames())
@@ -40,7 +40,7 @@ func (s *session) notificationCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return one(s, v, r, []field{
+		return one(s.session, v, r, []field{
 			{"Rule", r.Name},
 			{"Events", strings.Join(r.Events, ", ")},
 			{"Jobs", strings.Join(r.Jobs, ", ")},
@@ -110,7 +110,7 @@ func (s *session) notificationCommand() *cobra.Command {
 		}
 		return s.triggered(ctx, c, t, "the notification rule "+args[0], wait)
 	})
-	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a notification rule"}, "delete the notification rule", s.ruleNames(),
+	rm := remover(s.session, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a notification rule"}, "delete the notification rule", s.ruleNames(),
 		func(ctx context.Context, c *client.Client, name string) (client.NotificationRule, error) {
 			return c.NotificationRule(ctx, name)
 		},
@@ -120,13 +120,13 @@ func (s *session) notificationCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "notification", Aliases: []string{"notifications"}, Short: "Notification rules: which events to report, and where"}, list, get, set, test, rm)
 }
 
-func (s *session) signingCommand() *cobra.Command {
+func (s operateCommands) signingCommand() *cobra.Command {
 	v := view[client.SigningSecret]{columns[client.SigningSecret](
 		col("ID", func(x client.SigningSecret) string { return x.ID }),
 		col("ALGORITHM", func(x client.SigningSecret) string { return x.Algorithm }),
 		col("PREFIX", func(x client.SigningSecret) string { return cmp.Or(x.Prefix, "(not shown yet)") }),
-		when(s, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
-		when(s, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
+		when(s.session, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
+		when(s.session, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
 	), func(x client.SigningSecret) string { return x.ID }}
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List signing secrets, without the secrets themselves", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -134,7 +134,7 @@ func (s *session) signingCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listedAll(s, v, "There are no signing secrets: callbacks are not signed. The server has no key to keep one under.", each(all))
+		return listedAll(s.session, v, "There are no signing secrets: callbacks are not signed. The server has no key to keep one under.", each(all))
 	})
 	var w write
 	overlap := 24 * time.Hour
@@ -199,8 +199,8 @@ func (s *session) signingCommand() *cobra.Command {
 		}
 		return s.value(x)
 	})
-	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Revoke a signing secret: nothing is signed with it after 5 s"}, "revoke the signing secret",
-		lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
+	rm := remover(s.session, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Revoke a signing secret: nothing is signed with it after 5 s"}, "revoke the signing secret",
+		lookup(s.session, func(ctx context.Context, c *client.Client) (out []string) {
 			all, _ := c.SigningSecrets(ctx)
 			for _, x := range all {
 				out = append(out, x.ID+"\t"+x.Prefix)

@@ -40,6 +40,14 @@ type session struct {
 	tls     client.TLS
 }
 
+// Commands stand in these, by subject. All share the session.
+type (
+	jobCommands       struct{ *session }
+	executionCommands struct{ *session }
+	operateCommands   struct{ *session }
+	accessCommands    struct{ *session }
+)
+
 // outputs are the forms of what is read.
 var outputs = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 

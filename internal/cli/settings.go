@@ -63,12 +63,12 @@ func remover[T any](s *session, c *cobra.Command, what string, n names, look, dr
 	return c
 }
 
-func (s *session) secretCommand() *cobra.Command {
+func (s accessCommands) secretCommand() *cobra.Command {
 	v := view[client.Secret]{columns[client.Secret](
 		col("NAME", func(x client.Secret) string { return x.Name }),
 		col("VERSION", func(x client.Secret) string { return fmt.Sprint(x.Version) }),
-		when(s, "CHANGED", func(x client.Secret) time.Time { return x.UpdatedAt }),
-		when(s, "CREATED", func(x client.Secret) time.Time { return x.CreatedAt }),
+		when(s.session, "CHANGED", func(x client.Secret) time.Time { return x.UpdatedAt }),
+		when(s.session, "CREATED", func(x client.Secret) time.Time { return x.CreatedAt }),
 	), func(x client.Secret) string { return x.Name }}
 	var w write
 	set := &cobra.Command{
@@ -95,10 +95,10 @@ func (s *session) secretCommand() *cobra.Command {
 	})
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List secrets, without their values", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no secrets.", c.Secrets(ctx))
+		return listedAll(s.session, v, "There are no secrets.", c.Secrets(ctx))
 	})
 	var force bool
-	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret that no job uses"}, "delete the secret", s.secretNames(),
+	rm := remover(s.session, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret that no job uses"}, "delete the secret", s.secretNames(),
 		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
 			return c.Secret(ctx, name)
 		},
@@ -110,7 +110,7 @@ func (s *session) secretCommand() *cobra.Command {
 }
 
 // secretValue reads a secret of any number of lines.
-func (s *session) secretValue(prompt string) (string, error) {
+func (s accessCommands) secretValue(prompt string) (string, error) {
 	if f, ok := s.in.(*os.File); ok && terminal(f) {
 		return s.secretLine(prompt)
 	}
@@ -125,15 +125,15 @@ func (s *session) secretValue(prompt string) (string, error) {
 	return value, nil
 }
 
-func (s *session) keyCommand() *cobra.Command {
+func (s accessCommands) keyCommand() *cobra.Command {
 	v := view[client.APIKey]{columns[client.APIKey](
 		col("ID", func(k client.APIKey) string { return k.KeyID }),
 		col("NAME", func(k client.APIKey) string { return k.Name }),
 		col("ROLE", func(k client.APIKey) string { return k.Role }),
 		col("TENANT", func(k client.APIKey) string { return k.TenantID }),
 		col("STATUS", func(k client.APIKey) string { return k.Status }),
-		when(s, "EXPIRES", func(k client.APIKey) time.Time { return instant(k.ExpiresAt) }),
-		when(s, "USED", func(k client.APIKey) time.Time { return instant(k.LastUsedAt) }),
+		when(s.session, "EXPIRES", func(k client.APIKey) time.Time { return instant(k.ExpiresAt) }),
+		when(s.session, "USED", func(k client.APIKey) time.Time { return instant(k.LastUsedAt) }),
 		wide("PREFIX", func(k client.APIKey) string { return k.Prefix }),
 		wide("CREATED (UTC)", func(k client.APIKey) string { return exact(k.CreatedAt) }),
 	), func(k client.APIKey) string { return k.KeyID }}
@@ -187,7 +187,7 @@ func (s *session) keyCommand() *cobra.Command {
 	})
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List API keys, newest first, without the keys themselves", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no keys.", c.Keys(ctx))
+		return listedAll(s.session, v, "There are no keys.", c.Keys(ctx))
 	})
 	overlap := 24 * time.Hour
 	rotate := &cobra.Command{Use: "rotate ID", Short: "Replace a key; the old one keeps working for a while", Args: cobra.ExactArgs(1)}
@@ -208,7 +208,7 @@ func (s *session) keyCommand() *cobra.Command {
 		}
 		return made(k)
 	})
-	revoke := remover(s, &cobra.Command{Use: "revoke ID", Aliases: []string{"rm"}, Short: "Revoke a key: every server refuses it within 5 s"}, "revoke the key", s.keyNames(),
+	revoke := remover(s.session, &cobra.Command{Use: "revoke ID", Aliases: []string{"rm"}, Short: "Revoke a key: every server refuses it within 5 s"}, "revoke the key", s.keyNames(),
 		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) { return c.Key(ctx, id) },
 		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) {
 			return c.RevokeKey(ctx, id)
@@ -216,15 +216,15 @@ func (s *session) keyCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "API keys"}, create, list, rotate, revoke, recoverCommand())
 }
 
-func (s *session) tenantCommand() *cobra.Command {
+func (s accessCommands) tenantCommand() *cobra.Command {
 	v := view[client.Tenant]{columns[client.Tenant](
 		col("ID", func(t client.Tenant) string { return t.TenantID }),
 		col("NAME", func(t client.Tenant) string { return t.Name }),
 		col("TIER", func(t client.Tenant) string { return t.Tier }),
-		when(s, "CREATED", func(t client.Tenant) time.Time { return t.CreatedAt }),
+		when(s.session, "CREATED", func(t client.Tenant) time.Time { return t.CreatedAt }),
 	), func(t client.Tenant) string { return t.TenantID }}
 	tell := func(t client.Tenant) error {
-		return one(s, v, t, append([]field{{"Tenant", t.TenantID}, {"Name", t.Name}, {"Tier", t.Tier}, {"Created", s.both(t.CreatedAt)}}, quotaFields(t)...))
+		return one(s.session, v, t, append([]field{{"Tenant", t.TenantID}, {"Name", t.Name}, {"Tier", t.Tier}, {"Created", s.both(t.CreatedAt)}}, quotaFields(t)...))
 	}
 	var w, wq write
 	var r client.TenantRequest
@@ -252,7 +252,7 @@ func (s *session) tenantCommand() *cobra.Command {
 	})
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List tenants", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no tenants.", c.Tenants(ctx))
+		return listedAll(s.session, v, "There are no tenants.", c.Tenants(ctx))
 	})
 	var tier, name string
 	var sets, ranges []string
@@ -362,12 +362,12 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 	return &out, nil
 }
 
-func (s *session) calendarCommand() *cobra.Command {
+func (s accessCommands) calendarCommand() *cobra.Command {
 	v := view[client.Calendar]{columns[client.Calendar](
 		col("NAME", func(x client.Calendar) string { return x.Name }),
 		col("LEAVES OUT", calendarWords),
 		col("ZONE", func(x client.Calendar) string { return or(x.Timezone, "the schedule's") }),
-		when(s, "CHANGED", func(x client.Calendar) time.Time { return x.UpdatedAt }),
+		when(s.session, "CHANGED", func(x client.Calendar) time.Time { return x.UpdatedAt }),
 	), func(x client.Calendar) string { return x.Name }}
 	get := &cobra.Command{Use: "get NAME", Short: "Show a calendar", Args: cobra.ExactArgs(1)}
 	completeArgs(get, s.calendarNames())
@@ -380,7 +380,7 @@ func (s *session) calendarCommand() *cobra.Command {
 		for _, w := range x.Windows {
 			windows = append(windows, w.From+" to "+w.To)
 		}
-		return one(s, v, x, []field{
+		return one(s.session, v, x, []field{
 			{"Calendar", x.Name},
 			{"Dates", strings.Join(x.Dates, ", ")},
 			{"Yearly", strings.Join(x.Yearly, ", ")},
@@ -392,7 +392,7 @@ func (s *session) calendarCommand() *cobra.Command {
 	})
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List calendars", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listedAll(s, v, "There are no calendars.", c.Calendars(ctx))
+		return listedAll(s.session, v, "There are no calendars.", c.Calendars(ctx))
 	})
 	var w write
 	var r client.CalendarRequest
@@ -436,7 +436,7 @@ func (s *session) calendarCommand() *cobra.Command {
 		s.say("Saved the calendar %s: %s. Jobs use it with --calendar %s.", x.Name, line(calendarWords(x)), x.Name)
 		return s.told(x)
 	})
-	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a calendar that no job uses"}, "delete the calendar", s.calendarNames(),
+	rm := remover(s.session, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a calendar that no job uses"}, "delete the calendar", s.calendarNames(),
 		func(ctx context.Context, c *client.Client, name string) (client.Calendar, error) {
 			return c.Calendar(ctx, name)
 		},
@@ -464,7 +464,7 @@ func calendarWords(x client.Calendar) string {
 }
 
 // decodeBody reads a request that is given whole.
-func (s *session) decodeBody(text string, into any) error {
+func (s accessCommands) decodeBody(text string, into any) error {
 	data, err := s.content(text, "--body")
 	if err != nil {
 		return err

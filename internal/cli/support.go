@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func (s *session) supportCommand() *cobra.Command {
+func (s operateCommands) supportCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use: "support", Short: "Write a support bundle", Args: cobra.NoArgs,

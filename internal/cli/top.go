@@ -38,7 +38,7 @@ type rate struct{ done, failed float64 }
 
 const keptRates = 60
 
-func (s *session) topCommand() *cobra.Command {
+func (s operateCommands) topCommand() *cobra.Command {
 	every := 2 * time.Second
 	var once bool
 	c := &cobra.Command{
@@ -52,7 +52,7 @@ func (s *session) topCommand() *cobra.Command {
 		if every < 200*time.Millisecond {
 			return usage{fmt.Errorf("--every %s: want 200ms or more", every)}
 		}
-		w := &watch{s: s, c: c}
+		w := &watch{s: s.session, c: c}
 		p, err := s.where()
 		if err != nil {
 			return err
