@@ -403,7 +403,7 @@ type Ended struct {
 	Error  *job.Error // of one that failed
 }
 
-// Author is who changed something.
+// Author identifies who changed something.
 type Author struct {
 	By     string // "": the product itself
 	Role   tenant.Role
