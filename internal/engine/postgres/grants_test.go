@@ -112,7 +112,7 @@ func TestTheWallHidesWhatNamesNoTenant(t *testing.T) {
 	fill(t, s, "a")
 	theirs := leaseMany(t, s, 2) // of the tenant default
 	must[[]engine.Drawn](t)(s.Draw(t.Context(), []engine.Draw{{Bucket: "group/0123456789abcdef", Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}, N: 1}}))
-	must[job.Status](t)(s.Cancel(t.Context(), tenant.Default, theirs[0].Execution, ""))
+	must[engine.Cancelled](t)(s.Cancel(t.Context(), tenant.Default, theirs[0].Execution, "", nil))
 	owner := direct(t, s)
 	for _, table := range []string{"leases", "buckets", "orders"} {
 		if n := one[int](t, owner, "SELECT count(*) FROM "+table); n == 0 {
@@ -143,7 +143,7 @@ func TestTheWallHidesWhatNamesNoTenant(t *testing.T) {
 			t.Errorf("%s draws: %v", id, err)
 		}
 	}
-	if st, err := s.Cancel(engine.Confine(t.Context(), tenant.Default), tenant.Default, theirs[1].Execution, ""); err != nil || st.Final() {
+	if st, err := s.Cancel(engine.Confine(t.Context(), tenant.Default), tenant.Default, theirs[1].Execution, "", nil); err != nil || st.Status.Final() {
 		t.Errorf("cancels its own: %v, %v", st, err)
 	}
 }
