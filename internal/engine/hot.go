@@ -42,7 +42,7 @@ type Sessions interface {
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) (Requeued, error)
-	// Cordon cordons a session that lives and may serve the tenant, or ends that; ErrNotFound if there is none.
+	// Cordon cordons a live session that may serve the tenant, or ends that; ErrNotFound if there is none.
 	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error
 	// Cordoned lists the sessions that have not ended and are cordoned.
 	Cordoned(ctx context.Context) ([]job.WorkerID, error)
@@ -63,12 +63,12 @@ type Recovery interface {
 	// parked for longer than it may be.
 	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
 	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
-	// answers with them. What runs goes on.
+	// answers with them. What runs continues.
 	Expire(ctx context.Context, limit int) ([]Ended, error)
 	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
 	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
 	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
-	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
+	// ends without a result or it would be retried; a success or a failure that the worker reports stands.
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (Cancelled, error)
 	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
 	// go of it. It ends up to limit and answers with them.

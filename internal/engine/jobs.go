@@ -31,8 +31,8 @@ type Jobs interface {
 	// CancelWaiting cancels up to limit executions of a deleted job that wait, the earliest first, and returns them:
 	// fewer than limit means that none is left. It cancels nothing of a job that is not deleted.
 	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) ([]Ended, error)
-	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
-	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
+	// UpdateJob stores a job's definition, state and pause again, under the revision it is to have now (0: any), and raises
+	// that. What was staged for instants that have not come is taken back: unless the update plans again, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed: HoldsAtOnce
 	// of it, the earliest first; where more waits Settle continues, and until it has come to an execution of a paused job no lease takes that. Held is, while the job is paused, also
 	// what comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A

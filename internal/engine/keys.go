@@ -20,7 +20,7 @@ type Keys interface {
 	// RotateKey stores a key as AddKey does and, in the same commit, makes the key that it replaces expire, with an audit entry of its own;
 	// ErrNotFound if there is no such key.
 	RotateKey(ctx context.Context, asks tenant.ID, k Key, most int, old Replaced, i Idempotency, e *audit.Entry) (Created, error)
-	// Keys lists the keys of a tenant, the newest first, also those that are revoked or have expired.
+	// Keys lists the keys of a tenant, newest first, also those that are revoked or have expired.
 	Keys(ctx context.Context, t tenant.ID) ([]Key, error)
 	// KeyOf finds one of a tenant's keys by its id; ErrNotFound if there is none.
 	KeyOf(ctx context.Context, t tenant.ID, id string) (Key, error)

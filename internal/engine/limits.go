@@ -15,7 +15,7 @@ type Tenants interface {
 	CreateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error
 	// Tenants lists all tenants in order of their ids.
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted anew.
+	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted again.
 	UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error
 	// SetLimit keeps a limit, in place of any before; one that is zero is removed. A pause stays as it is: see PauseQueue.
 	SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error

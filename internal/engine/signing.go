@@ -19,7 +19,7 @@ type SigningSecrets interface {
 	// ShowSigningSecret notes that a secret is shown to its tenant, by its prefix. ErrConflict if it was before, ErrNotFound if
 	// there is none: of two who ask at once, one is shown it.
 	ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string, e *audit.Entry) error
-	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, the newest first.
+	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, newest first.
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]SigningSecret, error)
 	// DeleteSigningSecret forgets one; ErrNotFound if there is none.
 	DeleteSigningSecret(ctx context.Context, t tenant.ID, id string, e *audit.Entry) error

@@ -62,11 +62,12 @@ func overlap(t *testing.T, h Harness) {
 			must(f.Backfill(f.ctx, j.Tenant, j.ID, es[i:i+1000]))
 		}
 		var ended []engine.Ended
-		ctx := engine.TellingEnds(f.ctx, func(es []engine.Ended) { ended = append(ended, es...) })
 		x := f.firing(j, at, at.Add(time.Hour), 1)
 		var fired []job.Ready
 		for range 10 { // one call may leave it to the next
-			if fired = must(f.Fire(ctx, []engine.Firing{x}, engine.Fence{})); len(fired) > 0 {
+			got := must(f.Fire(f.ctx, []engine.Firing{x}, engine.Fence{}))
+			ended = append(ended, got.Ended...)
+			if fired = got.Ready; len(fired) > 0 {
 				break
 			}
 		}

@@ -45,7 +45,7 @@ const (
 
 // CountJobs counts the active jobs of a tenant again, unless that was done just now. It counts in pieces while others create jobs: what
 // they add meanwhile is added to the count, even where a piece has seen it.
-func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
+func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	var age int64
 	var counted time.Time
 	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -74,7 +74,7 @@ func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error)
 }
 
 // activeJobs adds the jobs that a statement lists, page by page.
-func (s *Store) activeJobs(ctx context.Context, sql string, t tenant.ID, from any, active map[job.ID]struct{}) error {
+func (s *leases) activeJobs(ctx context.Context, sql string, t tenant.ID, from any, active map[job.ID]struct{}) error {
 	var after [16]byte
 	for more := true; more; {
 		err := s.ask(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {

@@ -264,7 +264,7 @@ func (s *leases) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (
 }
 
 // fire stores a volley, or, where it has too much to replace, replaces some of that.
-func (s *Store) fire(ctx context.Context, x *volley) ([]job.Ready, error) {
+func (s *leases) fire(ctx context.Context, x *volley) ([]job.Ready, error) {
 	fs := x.firings
 	var rows page // made before the transaction begins, as those of a creation are
 	plain := len(fs) >= copyFrom && !s.noCopy.Load() && x.plain()

@@ -95,7 +95,7 @@ func (s *leases) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (
 const replaceTime = time.Second
 
 // fire stores a volley in one transaction.
-func (s *Store) fire(ctx context.Context, fs []engine.Firing) (x volley, err error) {
+func (s *leases) fire(ctx context.Context, fs []engine.Firing) (x volley, err error) {
 	err = s.write(ctx, "fire", func(c *conn, now int64) error {
 		x = volley{history: telling(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire), room: engine.CancelsAtOnce}
 		for i := range fs {

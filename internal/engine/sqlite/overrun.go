@@ -133,7 +133,7 @@ func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([
 }
 
 // keepAlarms keeps what is known of the leases that a look did not come to.
-func (s *Store) keepAlarms(known *map[job.Token]int64, seen map[job.Token]int64, from, until int64) {
+func (s *leases) keepAlarms(known *map[job.Token]int64, seen map[job.Token]int64, from, until int64) {
 	if known == nil {
 		return
 	}
