@@ -35,13 +35,13 @@ func quotas(t *testing.T, h Harness) {
 	t.Run("a count while the tenant is changed", func(t *testing.T) {
 		f := open(t, h)
 		acme := tenant.Tenant{ID: "acme", Name: "Acme", Tier: tenant.Free, CreatedAt: f.now()}
-		if err := f.CreateTenant(f.ctx, acme); err != nil {
+		if err := f.CreateTenant(f.ctx, acme, nil); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range 100 {
-				if err := f.UpdateTenant(f.ctx, acme); err != nil { // which drops the count
+				if err := f.UpdateTenant(f.ctx, acme, nil); err != nil { // which drops the count
 					t.Errorf("change: %v", err)
 				}
 			}
