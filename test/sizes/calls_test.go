@@ -178,8 +178,8 @@ var calls = []call{
 		return b.SecretsNotUnder(b.ctx, "k2", engine.Secret{}, 200)
 	})},
 
-	{method: "PutSecret", what: "one more", times: 3, do: once(func(b *bench) (engine.Secret, error) { return b.PutSecret(b.ctx, b.secret("NAMED_X"), engineMost) })},
-	{method: "DeleteSecret", do: does(func(b *bench) error { return b.DeleteSecret(b.ctx, tenant.Default, "NAMED_X") })},
+	{method: "PutSecret", what: "one more", times: 3, do: once(func(b *bench) (engine.Secret, error) { return b.PutSecret(b.ctx, b.secret("NAMED_X"), engineMost, nil) })},
+	{method: "DeleteSecret", do: does(func(b *bench) error { return b.DeleteSecret(b.ctx, tenant.Default, "NAMED_X", nil) })},
 	{method: "Register", times: 3, do: once(func(b *bench) (job.WorkerID, error) { return b.register(), nil })},
 	{method: "Renew", what: "1000 sessions", times: 3, do: once(func(b *bench) (engine.Orders, error) {
 		rs := make([]engine.Renewal, min(1000, b.sizes.sessions))
@@ -189,9 +189,9 @@ var calls = []call{
 		return b.Renew(b.ctx, rs, 10*time.Hour)
 	})},
 	{method: "Cordon", do: does(func(b *bench) error {
-		return b.Cordon(b.ctx, tenant.Default, copyOf(sessionIDs, b.sizes.sessions), true)
+		return b.Cordon(b.ctx, tenant.Default, copyOf(sessionIDs, b.sizes.sessions), true, nil)
 	})},
-	{method: "Drain", do: does(func(b *bench) error { return b.Drain(b.ctx, tenant.Default, copyOf(sessionIDs, b.sizes.sessions)) })},
+	{method: "Drain", do: does(func(b *bench) error { return b.Drain(b.ctx, tenant.Default, copyOf(sessionIDs, b.sizes.sessions), nil) })},
 	{method: "CreateJobs", what: "1000", do: does(func(b *bench) error {
 		for range atOnce {
 			j := b.spareJob()
@@ -204,7 +204,7 @@ var calls = []call{
 	{method: "Trigger", what: "a job with a backlog", do: once(func(b *bench) (engine.Created, error) {
 		e := b.backlog.Fire(newID(), b.now(), b.now())
 		e.Trigger = job.ByHand
-		return b.Trigger(b.ctx, tenant.Default, e, engine.Idempotency{})
+		return b.Trigger(b.ctx, tenant.Default, e, engine.Idempotency{}, nil)
 	})},
 	{method: "Backfill", what: "1000 of a job with a backlog", do: once(func(b *bench) ([]job.ExecutionID, error) {
 		es := make([]job.Execution, atOnce)
@@ -228,19 +228,19 @@ var calls = []call{
 		}
 		return b.Finish(b.ctx, fs)
 	})},
-	{method: "Release", what: "100", do: once(func(b *bench) ([]job.Ready, error) {
+	{method: "Release", what: "100", do: once(func(b *bench) (engine.Requeued, error) {
 		return b.Release(b.ctx, b.worker, leases(b.attempts[len(b.attempts)/2:][:min(100, len(b.attempts)/4)]))
 	})},
-	{method: "Disown", what: "the rest", do: once(func(b *bench) ([]job.Ready, error) { return b.Disown(b.ctx, b.worker, nil, time.Time{}) })},
-	{method: "Cancel", what: "one that waits", do: once(func(b *bench) (job.Status, error) {
-		return b.Cancel(b.ctx, tenant.Default, copyOf(waitingIDs, b.sizes.waiting-1), "")
+	{method: "Disown", what: "the rest", do: once(func(b *bench) (engine.Requeued, error) { return b.Disown(b.ctx, b.worker, nil, time.Time{}) })},
+	{method: "Cancel", what: "one that waits", do: once(func(b *bench) (engine.Cancelled, error) {
+		return b.Cancel(b.ctx, tenant.Default, copyOf(waitingIDs, b.sizes.waiting-1), "", nil)
 	})},
-	{method: "Cancel", what: "one that runs", do: once(func(b *bench) (job.Status, error) {
-		return b.Cancel(b.ctx, tenant.Default, copyOf(leasedIDs, job.Partitions+3), "")
+	{method: "Cancel", what: "one that runs", do: once(func(b *bench) (engine.Cancelled, error) {
+		return b.Cancel(b.ctx, tenant.Default, copyOf(leasedIDs, job.Partitions+3), "", nil)
 	})},
-	{method: "Force", do: once(func(b *bench) (int, error) { return b.Force(b.ctx, 30*time.Second, 1000) })},
+	{method: "Force", do: once(func(b *bench) ([]engine.Ended, error) { return b.Force(b.ctx, 30*time.Second, 1000) })},
 	{method: "Overrun", what: "the first look, and three more", times: 4, do: once(func(b *bench) ([]engine.Overrun, error) { return b.Overrun(b.ctx, 5*time.Second, 100) })},
-	{method: "Expire", do: once(func(b *bench) (int, error) { return b.Expire(b.ctx, 1000) })},
+	{method: "Expire", do: once(func(b *bench) ([]engine.Ended, error) { return b.Expire(b.ctx, 1000) })},
 
 	{method: "Fire", what: "1000 that are behind, till none is", times: 20, before: func(b *bench) { b.fired = 0 }, do: goes(func(b *bench) (int, error) {
 		some := b.behind[b.fired:min(len(b.behind), b.fired+atOnce)]
@@ -270,9 +270,10 @@ var calls = []call{
 		}})
 	})},
 	{method: "CancelWaiting", what: "5000 at a time", times: 10, do: goes(func(b *bench) (int, error) {
-		return b.CancelWaiting(b.ctx, tenant.Default, b.backlog.ID, engine.CancelsAtOnce)
+		ended, err := b.CancelWaiting(b.ctx, tenant.Default, b.backlog.ID, engine.CancelsAtOnce)
+		return len(ended), err
 	})},
-	{method: "Leave", what: "with its part of the leases", do: once(func(b *bench) ([]job.Ready, error) { return b.Leave(b.ctx, copyOf(sessionIDs, 1)) })},
+	{method: "Leave", what: "with its part of the leases", do: once(func(b *bench) (engine.Requeued, error) { return b.Leave(b.ctx, copyOf(sessionIDs, 1)) })},
 	{
 		method: "Reap", what: "all sessions have expired", times: 30,
 		before: func(b *bench) { must(0, b.exec("UPDATE sessions SET expires_at = "+b.after("started_at", "1"))) },
@@ -315,10 +316,10 @@ func findExecutions(f engine.ExecutionFilter) func(*bench) (bool, error) {
 
 // fireBacklog fires the job that has a backlog at its next instant.
 func fireBacklog(o job.Overlap) func(*bench) (bool, error) {
-	return once(func(b *bench) ([]job.Ready, error) {
+	return once(func(b *bench) (engine.Fired, error) {
 		j, err := b.Job(b.ctx, tenant.Default, engine.Ref{Key: "backlog"})
 		if err != nil {
-			return nil, err
+			return engine.Fired{}, err
 		}
 		next := j.NextRunAt.Add(time.Hour)
 		return b.Fire(b.ctx, []engine.Firing{{

@@ -133,7 +133,7 @@ func (b *bench) describe() {
 	}
 	b.create(b.lanes, true)
 	for i := range named {
-		must(b.PutSecret(b.ctx, b.secret(fmt.Sprintf("NAMED_%d", i)), engineMost))
+		must(b.PutSecret(b.ctx, b.secret(fmt.Sprintf("NAMED_%d", i)), engineMost, nil))
 	}
 }
 
