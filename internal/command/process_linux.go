@@ -32,6 +32,7 @@ type minded struct {
 // start starts a minder in the runner's walls, and tells it what to run.
 func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 	w := r.walls.spec
+	r.hideAnew(&w)
 	spec.User, spec.Files, spec.NoSockets = w.User, w.Files, w.NoSockets
 	spec.Namespace, spec.Proc, spec.Mask, spec.Network = w.Namespace, w.Proc, w.Mask, w.Network
 	if spec.Limit.Processes > 0 {

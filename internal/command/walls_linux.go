@@ -165,6 +165,24 @@ func realPaths(paths []string) (out []string) {
 	return out
 }
 
+// hideAnew hides what the hidden paths stand for now, beside what they stood for when the walls were tested: a link may have been switched
+// since, as when a certificate or a mounted secret is renewed.
+func (r *Runner) hideAnew(spec *minder.Spec) {
+	covered := func(by []string, p string) bool {
+		return slices.ContainsFunc(by, func(c string) bool { return p == c || strings.HasPrefix(p, c+"/") })
+	}
+	for _, p := range realPaths(r.cfg.Hidden) {
+		if spec.Files != nil && len(spec.Files.Hidden) > 0 && !covered(spec.Files.Hidden, p) {
+			f := *spec.Files
+			f.Hidden = append(slices.Clone(f.Hidden), p)
+			spec.Files = &f
+		}
+		if _, err := os.Stat(p); err == nil && spec.Mask != nil && !covered(spec.Mask, p) {
+			spec.Mask = slices.Sorted(slices.Values(append(slices.Clone(spec.Mask), p)))
+		}
+	}
+}
+
 // without is a list without one of its elements.
 func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })

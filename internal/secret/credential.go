@@ -27,7 +27,10 @@ func Credential(header string) bool {
 			return true
 		}
 	}
-	return false
+	if !strings.HasSuffix(lower, "key") {
+		return false
+	}
+	return slices.ContainsFunc([]string{"auth", "access", "account", "admin", "function", "master", "private", "service", "subscription"}, func(part string) bool { return strings.Contains(lower, part) })
 }
 
 // WantKey says what is missing if there is no key.

@@ -105,7 +105,8 @@ func TestFind(t *testing.T) {
 func TestCredential(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Authorization": true, "proxy-authorization": true, "X-API-Key": true, "Cookie": true, "X-Auth-Token": true, "My-Secret-Thing": true,
-		"X-Password": true, "Api-Key": true, "X-Custom": false, "Accept": false,
+		"X-Password": true, "Api-Key": true, "X-Auth-Key": true, "x-functions-key": true, "Ocp-Apim-Subscription-Key": true,
+		"X-Custom": false, "Accept": false, "Idempotency-Key": false, "X-Partition-Key": false,
 	} {
 		if Credential(name) != want {
 			t.Errorf("%s: %v", name, !want)
