@@ -301,8 +301,7 @@ func TestExitCodes(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "http://127.0.0.1:1" // no other test can listen there
 	for name, c := range map[string]struct {
 		code int
 		args []string
@@ -329,7 +328,7 @@ func TestExitCodes(t *testing.T) {
 		"revision":       {conflict, []string{"job", "list", "--server", answer(412, "revision_mismatch")}, []string{"Read it again"}},
 		"limited":        {unavailable, []string{"job", "list", "--server", answer(429, "limited")}, []string{"Try again in 60m"}},
 		"away":           {unavailable, []string{"job", "list", "--server", answer(503, "unavailable")}, []string{"Try again in 60m"}},
-		"nobody there":   {unavailable, []string{"job", "list", "--server", gone.URL}, []string{"no server answers at " + gone.URL, "from --server", "doctor"}},
+		"nobody there":   {unavailable, []string{"job", "list", "--server", gone}, []string{"no server answers at " + gone, "from --server", "doctor"}},
 		"run failed":     {runFailed, []string{"job", "create", "x", "--simulate", "fail_permanent", "--wait", "--server", dev}, []string{"carillon execution timeline"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ function Between({ raw, onClose, onChoose }: { raw: Record<string, string>; onCl
       >
         <div className="formgrid">
           <TextField label="From (UTC)" type="datetime-local" value={from} onChange={setFrom} />
-          <TextField label="To (UTC), not included" type="datetime-local" value={to} onChange={setTo} />
+          <TextField label="Until (UTC, exclusive)" type="datetime-local" value={to} onChange={setTo} />
         </div>
         <footer>
           <Button type="submit" kind="primary">

@@ -117,7 +117,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                 </span>
                 <div className="grow">
                   <Link className="wrap" to={executions(`status:failed,timed_out,retrying from:-24h ${g.text ? JSON.stringify(g.text) : g.type}`)}>
-                    <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message.slice(0, 200)}>{headline(g.sample_message || g.message)}</span>
+                    <strong>{g.type || "Others"}</strong> <span data-tip={"This group holds every error that reads\n" + g.message.slice(0, 200)}>{headline(g.sample_message || g.message)}</span>
                   </Link>
                   <div className="dim small">
                     {g.jobs.slice(0, 2).map((j, i) => (

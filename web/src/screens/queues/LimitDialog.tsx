@@ -72,7 +72,7 @@ export function LimitDialog({ queue, onClose }: { queue: string | null; onClose:
             <TextField label="At once, at most" value={most} onChange={type("most")} inputMode="numeric" wrong={wrongOf(error, "max_concurrent")} placeholder="any number" />
             <TextField label="Start, at most" value={rate} onChange={type("rate")} inputMode="numeric" wrong={wrongOf(error, "rate_limit.count")} placeholder="any number" />
             <TextField label="in" value={per} onChange={type("per")} wrong={wrongOf(error, "rate_limit.per")} hint="A duration, such as 1s or 5m." disabled={rate.trim() === ""} />
-            <TextField label="of these together" value={burst} onChange={type("burst")} inputMode="numeric" wrong={wrongOf(error, "rate_limit.burst")} placeholder="a tenth of a second's" hint="After a quiet time." disabled={rate.trim() === ""} />
+            <TextField label="of these together" value={burst} onChange={type("burst")} inputMode="numeric" wrong={wrongOf(error, "rate_limit.burst")} placeholder="a tenth of a second's" hint="How many may start at once after a quiet period." disabled={rate.trim() === ""} />
           </div>
         </>
       )}
