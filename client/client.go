@@ -50,7 +50,7 @@ func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name
 // WithHTTPClient has requests sent by another HTTP client, such as one with certificates of its own.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithRetries says how often and when calls are retried.
+// WithRetries sets the number and the timing of retries.
 func WithRetries(r Retries) Option { return func(c *Client) { c.retries = r } }
 
 // New makes a client of the servers at the given addresses, such as https://carillon.example, with an API key.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Retries says how often and when a call is retried that no server answered, or that was told to come again.
+// Retries sets the number and the timing of retries of calls that no server answered, or that were told to come again.
 type Retries struct {
 	Max     int           // how often; 0: never
 	First   time.Duration // the longest wait before the first; each further may be twice as long …

@@ -19,7 +19,7 @@ func (l Lines) Begin(name string, total int, _ func() int) {
 // End prints nothing: the next line tells.
 func (l Lines) End() {}
 
-// Bar tells how a run goes in a line that is drawn again: for terminals.
+// Bar draws the progress of a run in one line of a terminal, again and again.
 type Bar struct {
 	Out    io.Writer
 	Colour bool

@@ -102,7 +102,7 @@ func misused(c *cobra.Command) {
 	}
 }
 
-// noCommand says what there is instead of a command that does not exist.
+// noCommand suggests existing commands in place of one that does not exist.
 func noCommand(c *cobra.Command, name string) error {
 	c.SuggestionsMinimumDistance = 2
 	if like := c.SuggestionsFor(name); len(like) > 0 {

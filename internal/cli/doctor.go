@@ -258,7 +258,7 @@ func takes(w client.Worker) bool {
 
 const leavingOnly = "all workers that could run them are draining or cordoned"
 
-// lacking says what keeps workers from running a job; "" if one takes it, or where none takes anything.
+// lacking names the reason why no worker runs a job; "" if one takes it, or where none takes anything.
 func lacking(j client.Job, workers []client.Worker) string {
 	able := slices.DeleteFunc(slices.Clone(workers), func(w client.Worker) bool { return !takes(w) })
 	if len(able) == 0 {

@@ -55,7 +55,7 @@ type lost struct{ error }
 // missing is something that a name stands for and that does not exist.
 type missing struct{ error }
 
-// exit tells what went wrong in a command, why and what to do, and returns the exit code.
+// exit prints the error of a command with its cause and remedy, and returns the exit code.
 func exit(c *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return done

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// waiting says whether to wait for the result.
+// waiting reports whether to wait for the result.
 type waiting struct{ wait, follow bool }
 
 func (w *waiting) flags(c *cobra.Command) {

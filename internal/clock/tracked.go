@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// Leap is how far a clock steps, against the monotonic one, before it counts as set.
+	// Leap is the smallest step of a clock, against the monotonic one, that counts as setting it.
 	Leap = time.Minute
 	// lasts sets how long a leap ahead of the followed clock must last before it is believed.
 	lasts = 5 * time.Second
