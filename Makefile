@@ -72,6 +72,11 @@ bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 	@bench/setup
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES go -C bench run . $(ARGS)
 
+.PHONY: bench-flows
+bench-flows: build ## Compare a workflow with 10 000 children with a flow of BullMQ on Redis
+	@bench/setup
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES go -C bench run . flows $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: need-go ## Kill the scheduler that owns the most KILLS (20) times; measure how long it is missed
 	@CARILLON_FAILOVER_KILLS=$(KILLS) scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults -run 'TestFailover$$' -v $(ARGS)

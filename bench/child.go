@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
-// child is `bench measure SYSTEM`: one Go peer in a process of its own, so that its
-// memory is its own and nothing of another peer is left over. It prints one JSON object.
+// child runs `bench measure SYSTEM`: it measures one Go peer in a separate process, so that memory and leftovers of
+// other peers do not count. It prints one JSON object.
 func child(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("measure: want %s or %s", report.River, report.Asynq)

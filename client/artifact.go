@@ -8,14 +8,14 @@ import (
 	"net/http"
 )
 
-// Artifact is a program that the server keeps for commands.
+// Artifact is a program that the server stores for commands.
 type Artifact struct {
 	ArtifactID string `json:"artifact_id" doc:"The SHA-256 of its content, as hex digits."`
 	Size       int64  `json:"size" doc:"In bytes."`
 }
 
-// PutArtifact keeps a program, or an archive of one, for commands. size is how long it is; -1: unknown. It is sent once, to
-// one server, since what was read cannot be read again.
+// PutArtifact stores a program, or an archive of one, for commands. size is its length, or -1 if unknown. It is sent
+// once, to one server, since a reader cannot be read twice.
 func (c *Client) PutArtifact(ctx context.Context, r io.Reader, size int64) (Artifact, error) {
 	var a Artifact
 	server, err := c.server()
@@ -36,12 +36,13 @@ func (c *Client) PutArtifact(ctx context.Context, r io.Reader, size int64) (Arti
 	return a, json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&a)
 }
 
-// OpenArtifact downloads an artifact of a tenant's; empty: of the key's own. Where a server is away, it turns to the next.
+// OpenArtifact downloads an artifact of the tenant, or of the key's own tenant if it is empty. If a server is
+// unavailable, it tries the next.
 func (c *Client) OpenArtifact(ctx context.Context, tenant, id string) (io.ReadCloser, error) {
 	return c.open(ctx, "/artifacts/"+seg(id), tenant)
 }
 
-// open asks for an answer that is read as it comes. Where a server is away, it turns to the next.
+// open requests a response that is read as a stream. If a server is unavailable, it tries the next.
 func (c *Client) open(ctx context.Context, path, tenant string) (io.ReadCloser, error) {
 	last := ErrNoServer
 	first := c.at.Load()

@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// AuditEntry is a change that someone asked for.
+// AuditEntry is one change and who made it.
 type AuditEntry struct {
 	Seq       int64             `json:"seq" doc:"Its position: later entries have greater numbers, possibly with gaps."`
 	At        time.Time         `json:"at"`
@@ -19,20 +19,20 @@ type AuditEntry struct {
 	RequestID string            `json:"request_id"`
 }
 
-// AuditRequest is a request that shares an entry.
+// AuditRequest is a request that several changes of an entry share.
 type AuditRequest struct {
 	RequestID string `json:"request_id"`
 	Object    string `json:"object"`
 	Count     int    `json:"count"`
 }
 
-// AuditEntries is one page of changes, latest first.
+// AuditEntries is one page of changes, newest first.
 type AuditEntries struct {
 	Audit      []AuditEntry `json:"audit"`
 	Pagination Pagination   `json:"pagination"`
 }
 
-// AuditVerification says whether the log of changes is as it was sealed.
+// AuditVerification reports whether the audit log is unchanged since it was sealed.
 type AuditVerification struct {
 	OK         bool         `json:"ok"`
 	Entries    int64        `json:"entries" doc:"How many entries were checked."`
@@ -46,7 +46,7 @@ type AuditVerification struct {
 	NextCursor *string      `json:"next_cursor" doc:"There is more to check: send it as cursor."`
 }
 
-// AuditBroken is the first place that is not as it was sealed.
+// AuditBroken is the first entry that does not match its seal.
 type AuditBroken struct {
 	Seal   int64  `json:"seal"`
 	Seq    *int64 `json:"seq" doc:"The entry; null: the seal itself."`

@@ -12,7 +12,7 @@ type BadgeRequest struct {
 	Label *string `json:"label,omitempty" doc:"Shown instead of the job's name, 1 to 80 characters; null for the job's name."`
 }
 
-// Badge is an address at which anybody sees how a job is.
+// Badge is an address that shows anybody the state of a job.
 type Badge struct {
 	BadgeID   string    `json:"badge_id"`
 	JobID     string    `json:"job_id"`
@@ -35,7 +35,7 @@ type BadgeState struct {
 	State string `json:"state" enum:"up,late,down,paused,unknown"`
 }
 
-// AddBadge makes a badge of a job.
+// AddBadge makes a badge for a job.
 func (c *Client) AddBadge(ctx context.Context, r BadgeRequest) (Badge, error) {
 	return post[Badge](ctx, c, "/badges", r)
 }
@@ -45,7 +45,7 @@ func (c *Client) ListBadges(ctx context.Context, p Page) (Badges, error) {
 	return get[Badges](ctx, c, p.params().on("/badges"))
 }
 
-// Badges goes through all badges.
+// Badges iterates over all badges.
 func (c *Client) Badges(ctx context.Context) iter.Seq2[Badge, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Badge, Pagination, error) {
 		page, err := c.ListBadges(ctx, p)

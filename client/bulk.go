@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// JobFilter chooses jobs, as the parameters of the list do; one that is empty chooses all that are not deleted.
+// JobFilter selects jobs, like the parameters of the list; an empty filter selects all that are not deleted.
 type JobFilter struct {
 	Status       string `json:"status,omitempty" enum:"ACTIVE,PAUSED,COMPLETED,DELETED"`
 	Tag          string `json:"tag,omitempty" doc:"Jobs that have this tag."`
 	WithoutTag   string `json:"without_tag,omitempty" doc:"Jobs that do not have this tag."`
 	Name         string `json:"name,omitempty" doc:"Jobs with exactly this name."`
-	ScheduleType string `json:"schedule_type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL"`
+	ScheduleType string `json:"schedule_type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL,MANUAL"`
 	Owner        string `json:"owner,omitempty" doc:"Jobs with exactly this owner."`
 	Late         bool   `json:"late,omitempty" doc:"ACTIVE jobs that should have fired more than five seconds ago and have not."`
 	Q            string `json:"q,omitempty" doc:"Text in name, description or key."`
 }
 
-// BulkRequest does the same to many jobs, named by ids or by a filter.
+// BulkRequest applies one action to many jobs, named by ids or by a filter.
 type BulkRequest struct {
 	Action          string          `json:"action" enum:"pause,resume,delete,trigger,tag,untag"`
 	IDs             []string        `json:"ids,omitempty" doc:"Up to 1000 job ids."`
@@ -30,7 +30,7 @@ type BulkRequest struct {
 	DryRun          bool            `json:"dry_run,omitempty" doc:"Only count them, and show the first."`
 }
 
-// BulkBegun names an operation over jobs that has begun, and over how many it goes; without an id it was a dry run.
+// BulkBegun names an operation over jobs that has begun, and how many jobs it covers; without an id it was a dry run.
 type BulkBegun struct {
 	OperationID     string       `json:"operation_id,omitempty"`
 	Count           int64        `json:"count"`
@@ -38,7 +38,7 @@ type BulkBegun struct {
 	Sample          []BulkSample `json:"sample,omitempty" doc:"For a dry run: the first ten."`
 }
 
-// ExecutionSelection chooses executions, as the parameters of the list do.
+// ExecutionSelection selects executions, like the parameters of the list.
 type ExecutionSelection struct {
 	Status    string `json:"status,omitempty" doc:"One or more, separated by commas. When omitted: for cancel, all that have not ended; for retry, FAILED and TIMED_OUT."`
 	JobID     string `json:"job_id,omitempty" doc:"Its id, or its key as key:…"`
@@ -62,7 +62,8 @@ type ExecutionBulkRequest struct {
 	DryRun          bool                `json:"dry_run,omitempty" doc:"Only count them, and show the first."`
 }
 
-// ExecutionBulkBegun names an operation over executions that has begun, and over how many it goes; without an id it was a dry run.
+// ExecutionBulkBegun names an operation over executions that has begun, and how many executions it covers; without an
+// id it was a dry run.
 type ExecutionBulkBegun struct {
 	OperationID     string            `json:"operation_id,omitempty"`
 	Count           int64             `json:"count"`
@@ -70,7 +71,7 @@ type ExecutionBulkBegun struct {
 	Sample          []ExecutionSample `json:"sample,omitempty" doc:"For a dry run: the first ten."`
 }
 
-// ExecutionSample is one of the executions that a selection comes to.
+// ExecutionSample is one of the executions that a selection matches.
 type ExecutionSample struct {
 	ExecutionID   string    `json:"execution_id"`
 	JobID         string    `json:"job_id"`
@@ -79,7 +80,7 @@ type ExecutionSample struct {
 	ScheduledTime time.Time `json:"scheduled_time"`
 }
 
-// BulkSample is one of the jobs that a selection comes to.
+// BulkSample is one of the jobs that a selection matches.
 type BulkSample struct {
 	JobID  string `json:"job_id"`
 	Name   string `json:"name"`

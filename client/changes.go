@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// AuditFilter chooses entries of the log of changes; what is empty chooses all.
+// AuditFilter selects entries of the audit log; an empty field matches everything.
 type AuditFilter struct {
-	Action    string // such as job.delete; with a dot at its end all of a kind, such as job.
+	Action    string // such as job.delete; with a dot at its end, all of a kind, such as job.
 	Object    string // an id or a name
 	Principal string // the name of a credential
 	KeyID     string
@@ -16,7 +16,7 @@ type AuditFilter struct {
 	To        time.Time // before it
 }
 
-// ListAudit reads a page of who changed what, latest first.
+// ListAudit reads a page of the audit log, newest first.
 func (c *Client) ListAudit(ctx context.Context, f AuditFilter, p Page) (AuditEntries, error) {
 	q := p.params()
 	q.text("action", f.Action)
@@ -28,7 +28,7 @@ func (c *Client) ListAudit(ctx context.Context, f AuditFilter, p Page) (AuditEnt
 	return get[AuditEntries](ctx, c, q.on("/audit"))
 }
 
-// Audit goes through who changed what, latest first.
+// Audit iterates over the audit log, newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]AuditEntry, Pagination, error) {
 		page, err := c.ListAudit(ctx, f, p)
@@ -36,15 +36,15 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry,
 	})
 }
 
-// VerifyAudit checks a part of the log of changes; the answer's next_cursor continues with the rest.
+// VerifyAudit verifies a part of the audit log; the answer's next_cursor continues with the rest.
 func (c *Client) VerifyAudit(ctx context.Context, cursor string) (AuditVerification, error) {
 	q := params{}
 	q.text("cursor", cursor)
 	return get[AuditVerification](ctx, c, q.on("/audit/verify"))
 }
 
-// FollowChanges calls f for what happens in the tenant, as it happens, until f fails or ctx ends. A stream that breaks is
-// taken up where it was. reset, unless nil, is called where not all of what happened can be told: read again then what you show.
+// FollowChanges calls f for each change in the tenant, as it happens, until f fails or ctx ends. A stream that breaks
+// is resumed where it was. reset, unless nil, is called when changes were missed: read everything again then.
 func (c *Client) FollowChanges(ctx context.Context, f func(Changes) error, reset func(Reset) error) error {
 	last := ""
 	return c.follow(ctx, "/events/stream", &last, func(e event) (bool, error) {

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// ErrSession says that the server has ended the worker's session.
+// ErrSession means that the server has ended the worker's session.
 var ErrSession = errors.New("the worker session has ended")
 
-// ErrEncoding says that a request cannot be written as JSON: sending it again is of no use.
+// ErrEncoding means that a request cannot be written as JSON; retrying does not help.
 var ErrEncoding = errors.New("the request cannot be encoded")
 
-// ErrTooLarge says that an answer was larger than a client reads.
+// ErrTooLarge means that a response was larger than the client reads.
 var ErrTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 
-// ErrNoServer says that a client was made without the address of a server.
+// ErrNoServer means that a client was made without the address of a server.
 var ErrNoServer = errors.New("the client knows no server: New wants an address such as https://carillon.example")
 
-// Client speaks to one of several servers; where one does not answer, it turns to the next. It may be used by many goroutines.
+// Client calls one of several servers; if one does not answer, it tries the next. It is safe for concurrent use.
 type Client struct {
 	servers []string
 	token   string
@@ -38,16 +38,16 @@ type Client struct {
 	at      atomic.Int64 // the server that answered last
 }
 
-// Option is a choice about a client.
+// Option configures a client.
 type Option func(*Client)
 
-// WithTenant has every request act in a tenant, as the role system may.
+// WithTenant makes every request act in a tenant, as the role system may.
 func WithTenant(id string) Option { return func(c *Client) { c.tenant = id } }
 
 // WithUserAgent names the program in every request.
 func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
-// WithHTTPClient has requests sent by another HTTP client, such as one with certificates of its own.
+// WithHTTPClient sends requests with another HTTP client, such as one with its own certificates.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
 // WithRetries sets the number and the timing of retries.
@@ -60,7 +60,7 @@ func New(servers []string, token string, options ...Option) *Client {
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
 		},
-		// A POST that is sent elsewhere would arrive there as a GET, and the key with it.
+		// A redirected POST would arrive as a GET, and would leak the key.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	for _, s := range servers {
@@ -75,7 +75,7 @@ func New(servers []string, token string, options ...Option) *Client {
 // prefix is the common prefix of the API's paths.
 const prefix = "/api/v1"
 
-// request is one call, whichever server it goes to.
+// request is one call, independent of the server it goes to.
 type request struct {
 	method  string
 	path    string // from the root, with the query
@@ -93,15 +93,15 @@ func encode(in any) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // a result is as long on the way as it was measured
+	e.SetEscapeHTML(false) // so that a result keeps the length that was measured
 	if err := e.Encode(in); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEncoding, err)
 	}
 	return body.Bytes(), nil
 }
 
-// do sends a request of the worker protocol to the server that answered last, or, where it is away, to the others in turn.
-// in and out may be nil.
+// do sends a request of the worker protocol to the server that answered last, or, if it is unavailable, to the others
+// in turn. in and out may be nil.
 func (c *Client) do(ctx context.Context, method, path, session string, in, out any) error {
 	body, err := encode(in)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Client) do(ctx context.Context, method, path, session string, in, out a
 
 func always(error) bool { return true }
 
-// round sends a request to each server until one answers, or until one's error says not to continue.
+// round sends a request to each server until one answers, or until an error is not worth continuing.
 func (c *Client) round(ctx context.Context, r request, out any, goOn func(error) bool) (head http.Header, err error) {
 	if len(c.servers) == 0 {
 		return nil, ErrNoServer
@@ -134,10 +134,10 @@ func (c *Client) round(ctx context.Context, r request, out any, goOn func(error)
 	return head, err
 }
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer limits how much of a response is read.
 const maxAnswer = 64 << 20
 
-// try sends a request to one server. gone says that it did not answer, or cannot do anything just now.
+// try sends a request to one server. gone reports that it did not answer, or cannot serve requests just now.
 func (c *Client) try(ctx context.Context, server string, r request, out any) (_ http.Header, gone bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, server+r.path, bytes.NewReader(r.body))
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Client) try(ctx context.Context, server string, r request, out any) (_ 
 	return resp.Header, false, nil
 }
 
-// sign says who asks.
+// sign adds the credentials to a request.
 func (c *Client) sign(req *http.Request, token string) {
 	if token == "" {
 		token = c.token
@@ -192,7 +192,7 @@ func (c *Client) sign(req *http.Request, token string) {
 	req.Header.Set("User-Agent", c.agent)
 }
 
-// problem returns the error in a response; one that is not a problem document keeps its status.
+// problem returns the error in a response; a response that is not a problem document keeps its status.
 func problem(resp *http.Response, data []byte) *Problem {
 	p := &Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}
 	if to := resp.Header.Get("Location"); resp.StatusCode < 400 && to != "" {
@@ -209,7 +209,7 @@ func problem(resp *http.Response, data []byte) *Problem {
 	return p
 }
 
-// send sends a request to one server, for an answer that is read as it comes; an error answer is a *Problem.
+// send sends a request to one server whose response is read as a stream; an error response is a *Problem.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	c.sign(req, "")
 	resp, err := c.http.Do(req)
@@ -224,7 +224,7 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 	return nil, problem(resp, data)
 }
 
-// server is the one that answered last.
+// server returns the server that answered last.
 func (c *Client) server() (string, error) {
 	if len(c.servers) == 0 {
 		return "", ErrNoServer

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// DeclaredJob is a job as a file has it: what it leaves out has its default.
+// DeclaredJob is a job as written in a file; fields that are left out have their defaults.
 type DeclaredJob struct {
 	Job    JobRequest `json:"job" doc:"The job, with its key."`
 	Paused *bool      `json:"paused,omitempty" doc:"Whether the job is paused; unchanged when omitted."`
 }
 
-// PlanRequest is the body of a request to say what declared jobs would change.
+// PlanRequest asks what declared jobs would change.
 type PlanRequest struct {
 	Jobs []DeclaredJob `json:"jobs" doc:"Up to 1000."`
 }
 
-// What would become of a declared job.
+// The actions that a plan can have for a declared job.
 const (
 	ActionCreate    = "create"
 	ActionChange    = "change"
@@ -43,26 +43,26 @@ type JobPlan struct {
 	Problems []FieldProblem `json:"problems,omitempty" doc:"If it is invalid: what is wrong with it."`
 }
 
-// FieldChange is a field that would change. What is not set, or a default that is not written out, is null.
+// FieldChange is a field that would change. An unset field, or an implicit default, is null.
 type FieldChange struct {
 	Field string          `json:"field"`
 	From  json.RawMessage `json:"from"`
 	To    json.RawMessage `json:"to"`
 }
 
-// FireTimes are instants at which a job fires.
+// FireTimes lists instants at which a job fires.
 type FireTimes struct {
 	Count     int         `json:"count"`
 	Truncated bool        `json:"truncated,omitempty" doc:"There were too many; only the first were compared."`
 	First     []time.Time `json:"first" doc:"Up to ten of them."`
 }
 
-// JobPlans describes what applying declared jobs would change, in their order.
+// JobPlans lists the plans of declared jobs, in their order.
 type JobPlans struct {
 	Jobs []JobPlan `json:"jobs"`
 }
 
-// PlanJobs asks what declared jobs would change. Nothing is.
+// PlanJobs asks what declared jobs would change. It changes nothing.
 func (c *Client) PlanJobs(ctx context.Context, r PlanRequest) (JobPlans, error) {
 	return post[JobPlans](ctx, c, "/jobs:plan", r)
 }

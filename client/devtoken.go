@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxDevToken is the most that is read of a token's file.
+// maxDevToken is the most bytes read from a token file.
 const maxDevToken = 256
 
-// DevTokenFile is the file in which 'carillon dev' leaves its token for other programs of its user, by the address at which it
-// listens, such as 127.0.0.1:8080.
+// DevTokenFile returns the file in which 'carillon dev' leaves its token for other programs of the same user. addr is
+// the address at which it listens, such as 127.0.0.1:8080.
 func DevTokenFile(address string) (string, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().Unmap().IsLoopback() {
@@ -28,8 +28,9 @@ func DevTokenFile(address string) (string, error) {
 	return filepath.Join(dir, "carillon", "dev", name), nil
 }
 
-// DevToken is the token of the 'carillon dev' that the same user runs at a server's address, such as http://localhost:8080; "" if
-// there is none. It is never that of a server on another machine. New takes it as an API key.
+// DevToken returns the token of the 'carillon dev' that the same user runs at a server's address, such as
+// http://localhost:8080; "" if there is none. It never returns one for a server on another machine. Pass it to New as
+// an API key.
 func DevToken(server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {

@@ -11,14 +11,14 @@ type CallbackResponse struct {
 	BodyPreview string `json:"body_preview" doc:"The first 4 KiB."`
 }
 
-// Error says why an attempt or an execution failed.
+// Error describes why an attempt or an execution failed.
 type Error struct {
-	Type       string `json:"type" enum:"TIMEOUT,HTTP_ERROR,CONNECTION_REFUSED,CONNECTION_RESET,DNS_RESOLUTION_FAILED,TLS_ERROR,BLOCKED_ADDRESS,EXIT_CODE,PANIC,POISON,HANDLER_ERROR,LEASE_LOST,STALLED,CANCELLED,INTERNAL"`
+	Type       string `json:"type" enum:"TIMEOUT,HTTP_ERROR,CONNECTION_REFUSED,CONNECTION_RESET,DNS_RESOLUTION_FAILED,TLS_ERROR,BLOCKED_ADDRESS,EXIT_CODE,PANIC,POISON,HANDLER_ERROR,LEASE_LOST,STALLED,CANCELLED,SKIPPED,EXPRESSION,MAP_NOT_A_LIST,MAP_TOO_WIDE,MAP_FAILED,REJECTED,RESULT_TOO_LARGE,INPUT_TOO_LARGE,PAYLOAD_TOO_LARGE,JOB_DELETED,NODE_FAILED,INPUT,WORKFLOW_VERSION,INTERNAL"`
 	Message    string `json:"message"`
 	HTTPStatus int    `json:"http_status,omitempty"`
 }
 
-// Execution is one execution as answered.
+// Execution is one execution as returned by the API.
 type Execution struct {
 	ExecutionID      string            `json:"execution_id"`
 	JobID            string            `json:"job_id"`
@@ -63,7 +63,7 @@ type ExecutionAttempt struct {
 	AttemptNumber int        `json:"attempt_number"`
 	FencingToken  int64      `json:"fencing_token"`
 	WorkerID      *string    `json:"worker_id"`
-	Status        string     `json:"status" enum:"RUNNING,PARKED,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,LOST" doc:"PARKED: its target completes it later. LOST: its lease ended without a result."`
+	Status        string     `json:"status" enum:"RUNNING,PARKED,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,SKIPPED,LOST" doc:"PARKED: its target completes it later. SKIPPED: its worker found nothing to do. LOST: its lease ended without a result."`
 	StartedAt     time.Time  `json:"started_at"`
 	FinishedAt    *time.Time `json:"finished_at" doc:"Null while it has not ended."`
 	DurationMS    int64      `json:"duration_ms" doc:"Until now while it has not ended."`
@@ -81,7 +81,7 @@ type CancelRequest struct {
 	Reason string `json:"reason,omitempty" doc:"Kept with the execution."`
 }
 
-// DeadLetter is an execution that failed for good.
+// DeadLetter is an execution that failed permanently.
 type DeadLetter struct {
 	ExecutionID    string             `json:"execution_id"`
 	JobID          string             `json:"job_id"`
@@ -99,7 +99,7 @@ type DeadLetters struct {
 	Pagination  Pagination   `json:"pagination"`
 }
 
-// DeadLetterFilter chooses dead letters, as the parameters of the list do; one that is empty chooses all.
+// DeadLetterFilter selects dead letters, like the parameters of the list; an empty filter selects all.
 type DeadLetterFilter struct {
 	JobID     string `json:"job_id,omitempty"`
 	Reason    string `json:"reason,omitempty" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
@@ -123,7 +123,7 @@ type Discarded struct {
 	Discarded int `json:"discarded"`
 }
 
-// Begun names an operation that has begun, and over how many things it goes; without an id it was a dry run.
+// Begun names an operation that has begun, and how many things it covers; without an id it was a dry run.
 type Begun struct {
 	OperationID     string `json:"operation_id,omitempty"`
 	Count           int64  `json:"count"`
@@ -131,7 +131,7 @@ type Begun struct {
 	CountIsMinimum  bool   `json:"count_is_minimum,omitempty" doc:"For a dry run by fingerprint: the count is a minimum, because older ones were not examined."`
 }
 
-// Operation is work over many things, done in the background.
+// Operation is a bulk action that runs in the background.
 type Operation struct {
 	OperationID string     `json:"operation_id"`
 	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag,cancel_executions,retry_executions,cancel_waiting"`
@@ -163,7 +163,7 @@ type Event struct {
 	Detail       string    `json:"detail,omitempty"`
 }
 
-// Events is all that happened to an execution, the first thing first.
+// Events lists everything that happened to an execution, oldest first.
 type Events struct {
 	Events     []Event    `json:"events"`
 	Pagination Pagination `json:"pagination"`

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ExecutionFilter chooses executions; what is empty chooses all.
+// ExecutionFilter selects executions; an empty field matches everything.
 type ExecutionFilter struct {
 	Status        []string  // any of these
 	From          time.Time // scheduled at or after it
@@ -18,7 +18,7 @@ type ExecutionFilter struct {
 	Job           string    // the id of a job, or key:…
 	JobName       string    // of jobs of exactly this name
 	Tag           string    // of jobs with this tag
-	Worker        string    // held by this worker, or held by it last
+	Worker        string    // the worker that holds it, or held it last
 	Q             string    // text in the job's name or in the error, or an id
 }
 
@@ -42,12 +42,12 @@ func (f ExecutionFilter) search(p Page) params {
 	return q
 }
 
-// ListExecutions reads a page of the tenant's executions, the latest scheduled time first.
+// ListExecutions reads a page of the tenant's executions, latest scheduled time first.
 func (c *Client) ListExecutions(ctx context.Context, f ExecutionFilter, p Page) (Executions, error) {
 	return get[Executions](ctx, c, f.search(p).on("/executions"))
 }
 
-// Executions goes through the tenant's executions, the latest scheduled time first.
+// Executions iterates over the tenant's executions, latest scheduled time first.
 func (c *Client) Executions(ctx context.Context, f ExecutionFilter) iter.Seq2[Execution, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
 		page, err := c.ListExecutions(ctx, f, p)
@@ -55,13 +55,14 @@ func (c *Client) Executions(ctx context.Context, f ExecutionFilter) iter.Seq2[Ex
 	})
 }
 
-// ListJobExecutions reads a page of one job's executions, the latest scheduled time first. Of the filter only status and
-// times count.
+// ListJobExecutions reads a page of one job's executions, latest scheduled time first. It uses only status and times
+// of the filter.
 func (c *Client) ListJobExecutions(ctx context.Context, job string, f ExecutionFilter, p Page) (Executions, error) {
 	return get[Executions](ctx, c, f.params(p).on("/jobs/"+seg(job)+"/executions"))
 }
 
-// JobExecutions goes through one job's executions, the latest scheduled time first. Of the filter only status and times count.
+// JobExecutions iterates over one job's executions, latest scheduled time first. It uses only status and times of the
+// filter.
 func (c *Client) JobExecutions(ctx context.Context, job string, f ExecutionFilter) iter.Seq2[Execution, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
 		page, err := c.ListJobExecutions(ctx, job, f, p)
@@ -69,25 +70,25 @@ func (c *Client) JobExecutions(ctx context.Context, job string, f ExecutionFilte
 	})
 }
 
-// ExportExecutions reads all executions that a filter chooses, as csv, jsonl or parquet; "": jsonl. It comes as a stream, which
-// breaks off with an error where it cannot be completed.
+// ExportExecutions reads all executions that a filter selects, as csv, jsonl (the default) or parquet. The result is
+// a stream, which breaks off with an error if it cannot be completed.
 func (c *Client) ExportExecutions(ctx context.Context, format string, f ExecutionFilter) (io.ReadCloser, error) {
 	q := f.search(Page{})
 	q.text("format", format)
 	return c.open(ctx, q.on("/executions:export"), "")
 }
 
-// Explain says why an execution waits, what it does, or how it ended.
+// Explain returns why an execution waits, what it is doing, or how it ended.
 func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	return get[Explanation](ctx, c, "/executions/"+seg(id)+"/explain")
 }
 
-// ListAttempts reads a page of the attempts of an execution, running and ended, earliest first.
+// ListAttempts reads a page of the attempts of an execution, running and ended, oldest first.
 func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (ExecutionAttempts, error) {
 	return get[ExecutionAttempts](ctx, c, p.params().on("/executions/"+seg(id)+"/attempts"))
 }
 
-// Attempts goes through the attempts of an execution, running and ended, earliest first.
+// Attempts iterates over the attempts of an execution, running and ended, oldest first.
 func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[ExecutionAttempt, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]ExecutionAttempt, Pagination, error) {
 		page, err := c.ListAttempts(ctx, id, p)
@@ -95,12 +96,12 @@ func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[ExecutionAtt
 	})
 }
 
-// ListEvents reads a page of what happened to an execution, the first thing first.
+// ListEvents reads a page of the events of an execution, oldest first.
 func (c *Client) ListEvents(ctx context.Context, id string, p Page) (Events, error) {
 	return get[Events](ctx, c, p.params().on("/executions/"+seg(id)+"/events"))
 }
 
-// Events goes through all that happened to an execution, the first thing first.
+// Events iterates over the events of an execution, oldest first.
 func (c *Client) Events(ctx context.Context, id string) iter.Seq2[Event, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Event, Pagination, error) {
 		page, err := c.ListEvents(ctx, id, p)
@@ -113,7 +114,7 @@ func (c *Client) ExecutionReport(ctx context.Context, id string) (Report, error)
 	return get[Report](ctx, c, "/executions/"+seg(id)+"/report")
 }
 
-// CancelExecution cancels an execution; one that runs is asked to stop, and is CANCELLING until it has.
+// CancelExecution cancels an execution. A running one is asked to stop, and is CANCELLING until it has.
 func (c *Client) CancelExecution(ctx context.Context, id string, r CancelRequest) (Execution, error) {
 	return post[Execution](ctx, c, "/executions/"+seg(id)+"/cancel", r)
 }
@@ -123,14 +124,14 @@ func (c *Client) RetryExecution(ctx context.Context, id string, r TriggerRequest
 	return post[Triggered](ctx, c, "/executions/"+seg(id)+"/retry", r)
 }
 
-// CompleteExecution completes an execution whose callback was answered with 202, by the Carillon-Callback-Token that the
-// callback carried. Its execution_id and fencing_token may be left out.
+// CompleteExecution completes an execution whose callback was answered with 202, given the Carillon-Callback-Token of
+// that callback. Its execution_id and fencing_token may be left out.
 func (c *Client) CompleteExecution(ctx context.Context, id, callbackToken string, o Outcome) (v Verdict, err error) {
 	_, err = c.ask(ctx, request{method: http.MethodPost, path: prefix + "/executions/" + seg(id) + "/complete", token: callbackToken}, o, &v)
 	return v, err
 }
 
-// Final reports whether a status is one that an execution keeps.
+// Final reports whether an execution keeps a status for good.
 func Final(status string) bool {
 	switch status {
 	case "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED":
@@ -139,8 +140,8 @@ func Final(status string) bool {
 	return false
 }
 
-// WaitForExecution reads an execution, at most twice a second, until it has finished or ctx ends. told, unless nil, is called
-// with what is read each time.
+// WaitForExecution reads an execution, at most twice a second, until it has finished or ctx ends. told, unless nil,
+// is called with each state read.
 func (c *Client) WaitForExecution(ctx context.Context, id string, told func(Execution)) (Execution, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		e, err := c.Execution(ctx, id)
@@ -167,7 +168,7 @@ func ended(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// deadLetterParams are the parameters of a filter.
+// deadLetterParams returns the parameters of a filter.
 func (f DeadLetterFilter) params(p Page) params {
 	q := p.params()
 	q.text("job_id", f.JobID)
@@ -178,12 +179,12 @@ func (f DeadLetterFilter) params(p Page) params {
 	return q
 }
 
-// ListDeadLetters reads a page of dead letters, latest first.
+// ListDeadLetters reads a page of dead letters, newest first.
 func (c *Client) ListDeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetters, error) {
 	return get[DeadLetters](ctx, c, f.params(p).on("/dead-letters"))
 }
 
-// DeadLetters goes through all dead letters, latest first.
+// DeadLetters iterates over all dead letters, newest first.
 func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]DeadLetter, Pagination, error) {
 		page, err := c.ListDeadLetters(ctx, f, p)
@@ -201,11 +202,11 @@ func (c *Client) RedriveDeadLetters(ctx context.Context, r DeadLetterRequest) (B
 	return post[Begun](ctx, c, "/dead-letters:redrive", r)
 }
 
-// Discarding is the outcome of a request to discard dead letters: by ids, or in a dry run, it is done at once; by a filter an
-// operation has begun.
+// Discarding is the outcome of a request to discard dead letters. By ids, or in a dry run, it is complete; by a
+// filter, an operation has begun.
 type Discarding struct {
 	Discarded int // by ids
-	Begun         // by a filter, or the count of a dry run
+	Begun         // for a filter, or the count of a dry run
 }
 
 // DiscardDeadLetters discards dead letters; their executions stay in history.
@@ -218,7 +219,7 @@ func (c *Client) DiscardDeadLetters(ctx context.Context, r DeadLetterRequest) (D
 	return Discarding{got.Discarded.Discarded, got.Begun}, err
 }
 
-// Operation reads an operation: how far it has come.
+// Operation returns an operation and its progress.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return get[Operation](ctx, c, "/operations/"+seg(id))
 }
@@ -228,7 +229,7 @@ func (c *Client) ListOperations(ctx context.Context, p Page) (Operations, error)
 	return get[Operations](ctx, c, p.params().on("/operations"))
 }
 
-// Operations goes through all operations, newest first.
+// Operations iterates over all operations, newest first.
 func (c *Client) Operations(ctx context.Context) iter.Seq2[Operation, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Operation, Pagination, error) {
 		page, err := c.ListOperations(ctx, p)
@@ -236,13 +237,13 @@ func (c *Client) Operations(ctx context.Context) iter.Seq2[Operation, error] {
 	})
 }
 
-// CancelOperation has an operation do no more; what it has done stays.
+// CancelOperation stops an operation; what it has done stays.
 func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
 	return post[Operation](ctx, c, "/operations/"+seg(id)+"/cancel", nil)
 }
 
-// WaitForOperation reads an operation, at most twice a second, until it has ended or ctx has. told, unless nil, is called with
-// what is read each time.
+// WaitForOperation reads an operation, at most twice a second, until it or ctx has ended. told, unless nil, is called
+// with each state read.
 func (c *Client) WaitForOperation(ctx context.Context, id string, told func(Operation)) (Operation, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		o, err := c.Operation(ctx, id)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// LogOptions says which part of a log to read.
+// LogOptions selects the part of a log to read.
 type LogOptions struct {
 	Attempt int    // its number; 0: all
-	After   string // the id of a line: only what comes behind it
+	After   string // the id of a line: return only later ones
 	Limit   int    // 0: 50
 }
 
@@ -44,8 +44,9 @@ func (c *Client) Log(ctx context.Context, id string, o LogOptions) (Log, error) 
 	return get[Log](ctx, c, "/executions/"+seg(id)+"/logs?"+o.query().Encode())
 }
 
-// FollowLog calls f for each line of an execution's log, as they come, until the execution has finished, f fails or ctx
-// ends. A stream that breaks is taken up where it was, also at another server. It answers with the execution's last status.
+// FollowLog calls f for each line of an execution's log, as it is written, until the execution has finished, f fails
+// or ctx ends. A stream that breaks is resumed where it was, possibly at another server. It returns the execution's
+// last status.
 func (c *Client) FollowLog(ctx context.Context, id string, o LogOptions, f func(LoggedLine) error) (status string, err error) {
 	q := params{"follow": {"true"}}
 	q.number("attempt", o.Attempt)
@@ -79,12 +80,12 @@ func (e event) decode(v any) error {
 	return nil
 }
 
-// stop is an error of who reads, not of the stream.
+// stop wraps an error of the reader, not of the stream.
 type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// own marks an error of who reads.
+// own marks an error of the reader.
 func own(err error) error {
 	if err == nil {
 		return nil
@@ -92,7 +93,7 @@ func own(err error) error {
 	return stop{err}
 }
 
-// follow reads a stream, and takes it up behind the last event where it breaks, until on says that it has ended.
+// follow reads a stream, and resumes it after the last event if it breaks, until on reports that it has ended.
 func (c *Client) follow(ctx context.Context, path string, last *string, on func(event) (end bool, err error)) error {
 	for fails := 0; ; {
 		before := *last
@@ -157,7 +158,7 @@ func (c *Client) stream(ctx context.Context, path string, last *string, on func(
 		hangs.Reset(silence)
 		text := in.Text()
 		if strings.HasPrefix(text, ":") {
-			continue // a comment, which says that the server is there
+			continue // a comment: a sign of life
 		}
 		field, value, _ := strings.Cut(text, ": ")
 		switch field {
@@ -172,7 +173,7 @@ func (c *Client) stream(ctx context.Context, path string, last *string, on func(
 				e = event{}
 				continue
 			}
-			hangs.Stop() // who reads may take their time
+			hangs.Stop() // the reader may take its time
 			if end, err := on(e); end || err != nil {
 				return end, err
 			}

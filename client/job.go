@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Schedule says when a job fires.
+// Schedule describes when a job fires.
 type Schedule struct {
-	Type           string     `json:"type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL" doc:"IMMEDIATE when omitted."`
+	Type           string     `json:"type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL,MANUAL" doc:"IMMEDIATE when omitted. A MANUAL job runs only when you trigger it."`
 	ScheduledTime  *time.Time `json:"scheduled_time,omitempty" doc:"ONE_TIME: the instant to fire at. A past one fires at once."`
 	CronExpression *string    `json:"cron_expression,omitempty" doc:"CRON: five fields, or six with seconds first, or a macro such as @daily."`
 	Timezone       *string    `json:"timezone,omitempty" doc:"The zone in which the expression is read, such as Europe/Berlin; UTC when omitted."`
@@ -20,13 +20,13 @@ type Schedule struct {
 	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar; the schedule skips what it excludes."`
 }
 
-// Expect says which answers of a callback are a success.
+// Expect describes which responses of a callback count as success.
 type Expect struct {
 	Status       []int   `json:"status,omitempty" doc:"Statuses that succeed; any 2xx when empty."`
 	BodyContains *string `json:"body_contains,omitempty" doc:"Text that the response must contain."`
 }
 
-// Target says what a job runs and how.
+// Target describes what a job runs and how.
 type Target struct {
 	Target              string            `json:"target,omitempty" enum:"http,command,worker,simulate" doc:"http when omitted."`
 	CallbackURL         string            `json:"callback_url,omitempty" doc:"http: the URL to call."`
@@ -48,7 +48,7 @@ type Target struct {
 	FailAttempts        int               `json:"fail_attempts,omitempty" doc:"simulate flaky: how many attempts fail first."`
 }
 
-// RetryPolicy says whether and when a failed attempt is followed by another.
+// RetryPolicy describes whether and when a failed attempt is retried.
 type RetryPolicy struct {
 	MaxRetries     *int   `json:"max_retries,omitempty" doc:"3 when omitted."`
 	Backoff        string `json:"backoff,omitempty" enum:"FIXED,LINEAR,EXPONENTIAL" doc:"EXPONENTIAL when omitted."`
@@ -56,7 +56,7 @@ type RetryPolicy struct {
 	MaxDelayMS     *int64 `json:"max_delay_ms,omitempty" doc:"60000 when omitted."`
 }
 
-// RateLimit says how many executions may start in a time.
+// RateLimit limits how many executions may start in a period.
 type RateLimit struct {
 	Count int    `json:"count" doc:"Starts, 1 to 1000000 …"`
 	Per   string `json:"per" doc:"… in every duration such as 1s or 1m30s, 1ms to 24h."`
@@ -91,7 +91,7 @@ type JobRequest struct {
 	AutoRedriveAfter *string    `json:"auto_redrive_after,omitempty" doc:"A duration: a dead letter of the job is redriven once, this long after it died."`
 }
 
-// JobSchedule is a job's schedule as answered.
+// JobSchedule is a job's schedule as returned by the API.
 type JobSchedule struct {
 	Type           string     `json:"type"`
 	Description    string     `json:"description,omitempty" doc:"CRON: the expression in one English sentence."`
@@ -131,7 +131,7 @@ type JobTarget struct {
 	FailAttempts    int               `json:"fail_attempts,omitempty"`
 }
 
-// JobRetryPolicy is a job's retry policy as answered.
+// JobRetryPolicy is a job's retry policy as returned by the API.
 type JobRetryPolicy struct {
 	MaxRetries     int    `json:"max_retries"`
 	Backoff        string `json:"backoff"`
@@ -148,7 +148,7 @@ type Stats struct {
 	LastStatus    *string `json:"last_status"`
 }
 
-// Job is a job as answered.
+// Job is a job as returned by the API.
 type Job struct {
 	JobID       string         `json:"job_id"`
 	ExecutionID string         `json:"execution_id,omitempty" doc:"In the response to creating an IMMEDIATE job: its execution."`
@@ -188,10 +188,10 @@ type Job struct {
 
 	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"In the response to a change: hidden headers and variables that were removed because the job now calls another origin or runs another program. Send their values again to keep them."`
 
-	Deduplicated bool `json:"-"` // nothing was created: it is the job whose execution holds the unique key
+	Deduplicated bool `json:"-"` // nothing was created: this is the job whose execution holds the unique key
 }
 
-// Pagination tells where a page stands in its list.
+// Pagination describes the position of a page in its list.
 type Pagination struct {
 	Limit           int     `json:"limit"`
 	Total           int64   `json:"total" doc:"Exact up to 10000, then an estimate."`
@@ -222,12 +222,12 @@ type TriggerRequest struct {
 	PayloadOverride json.RawMessage `json:"payload_override,omitempty" doc:"Replaces the job's payload for this execution."`
 }
 
-// Triggered is the answer to running a job now.
+// Triggered is the response to running a job now.
 type Triggered struct {
 	ExecutionID   string    `json:"execution_id"`
 	JobID         string    `json:"job_id"`
 	Status        string    `json:"status"`
 	ScheduledTime time.Time `json:"scheduled_time"`
 
-	Deduplicated bool `json:"-"` // nothing was begun: it is the execution that holds the unique key
+	Deduplicated bool `json:"-"` // nothing was started: this is the execution that holds the unique key
 }

@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// JobChange says what is to be different about a job.
+// JobChange describes a change of a job.
 type JobChange struct {
-	// Fields is the part of a JobRequest that changes, under the names of the API: what it leaves out stays, nil is the
-	// default again.
+	// Fields is the part of a JobRequest that changes, under the names of the API: fields left out stay as they are,
+	// nil restores the default.
 	Fields map[string]any
-	// Revision, unless 0, is the one that the change is meant for: where the job has another by now, it is ErrConflict.
+	// Revision, unless 0, is the revision that the change is based on. If the job has another one by now, the change
+	// fails with ErrConflict.
 	Revision int
 }
 
-// CreateJob creates a job. Where an execution with the same unique_key has not finished, the answer is its job, which is
-// marked as Deduplicated.
+// CreateJob creates a job. If an unfinished execution has the same unique_key, its job is returned, marked as
+// Deduplicated.
 func (c *Client) CreateJob(ctx context.Context, r JobRequest) (j Job, err error) {
 	head, err := c.ask(ctx, request{method: http.MethodPost, path: prefix + "/jobs"}, r, &j)
 	j.Deduplicated = head.Get(deduplicated) == "true"
 	return j, err
 }
 
-// deduplicated is the header of an answer that names what was there already.
+// deduplicated is the header of a response that names an existing thing instead of a new one.
 const deduplicated = "Carillon-Deduplicated"
 
 // CreateJobs creates up to 10 000 jobs, all or none; the answer is in their order.
@@ -55,7 +56,7 @@ func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error
 	return get[Jobs](ctx, c, q.on("/jobs"))
 }
 
-// Jobs goes through all jobs, newest first.
+// Jobs iterates over all jobs, newest first.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[Job, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Job, Pagination, error) {
 		page, err := c.ListJobs(ctx, f, p)
@@ -77,35 +78,35 @@ func (c *Client) ChangeJob(ctx context.Context, id string, change JobChange) (j 
 	return j, err
 }
 
-// BulkJobs does the same to many jobs, in the background.
+// BulkJobs applies one action to many jobs, in the background.
 func (c *Client) BulkJobs(ctx context.Context, r BulkRequest) (BulkBegun, error) {
 	return post[BulkBegun](ctx, c, "/jobs:bulk", r)
 }
 
-// DeleteJob deletes a job: what waits of it is cancelled, what runs continues, its history stays.
+// DeleteJob deletes a job: waiting executions are cancelled, running ones continue, its history stays.
 func (c *Client) DeleteJob(ctx context.Context, id string) (Job, error) {
 	return drop[Job](ctx, c, "/jobs/"+seg(id))
 }
 
-// DeleteAndStopJob deletes a job as DeleteJob does, and asks what runs of it to stop.
+// DeleteAndStopJob deletes a job like DeleteJob, and asks running executions to stop.
 func (c *Client) DeleteAndStopJob(ctx context.Context, id string) (Job, error) {
 	q := params{}
 	q.text("running", "cancel")
 	return drop[Job](ctx, c, q.on("/jobs/"+seg(id)))
 }
 
-// PauseJob has a job fire no more until it is resumed. Pausing it again changes reason and until.
+// PauseJob keeps a job from firing until it is resumed. Pausing it again changes reason and until.
 func (c *Client) PauseJob(ctx context.Context, id string, r PauseRequest) (Job, error) {
 	return post[Job](ctx, c, "/jobs/"+seg(id)+"/pause", r)
 }
 
-// ResumeJob has a paused job fire again; what it missed is judged by its catch_up.
+// ResumeJob lets a paused job fire again; its catch_up decides about missed runs.
 func (c *Client) ResumeJob(ctx context.Context, id string) (Job, error) {
 	return post[Job](ctx, c, "/jobs/"+seg(id)+"/resume", nil)
 }
 
-// TriggerJob runs a job now. Where an execution with the job's unique_key has not finished, the answer is that one, which is
-// marked as Deduplicated.
+// TriggerJob runs a job now. If an unfinished execution has the job's unique_key, it is returned, marked as
+// Deduplicated.
 func (c *Client) TriggerJob(ctx context.Context, id string, r TriggerRequest) (t Triggered, err error) {
 	head, err := c.ask(ctx, request{method: http.MethodPost, path: prefix + "/jobs/" + seg(id) + "/trigger"}, r, &t)
 	t.Deduplicated = head.Get(deduplicated) == "true"
@@ -117,17 +118,17 @@ func (c *Client) BackfillJob(ctx context.Context, id string, r BackfillRequest) 
 	return post[Begun](ctx, c, "/jobs/"+seg(id)+"/backfill", r)
 }
 
-// NextOfJob tells the next n instants of a job; 0: 10.
+// NextOfJob returns the next n instants of a job; 0 means 10.
 func (c *Client) NextOfJob(ctx context.Context, id string, n int) (Preview, error) {
 	q := params{}
 	q.number("n", n)
 	return get[Preview](ctx, c, q.on("/jobs/"+seg(id)+"/next"))
 }
 
-// OccurrenceFilter chooses instants of a job's schedule.
+// OccurrenceFilter selects instants of a job's schedule.
 type OccurrenceFilter struct {
-	From time.Time // the first that may be told; zero: a day before now, or before To
-	To   time.Time // those before it; zero: a day after now, or after From
+	From time.Time // the earliest to return; zero: a day before now, or before To
+	To   time.Time // the end, exclusive; zero: a day after now, or after From
 }
 
 // ListOccurrences reads a page of the instants of a job's schedule and their outcomes, earliest first.
@@ -138,7 +139,7 @@ func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFil
 	return get[Occurrences](ctx, c, q.on("/jobs/"+seg(id)+"/occurrences"))
 }
 
-// Occurrences goes through the instants of a job's schedule, earliest first.
+// Occurrences iterates over the instants of a job's schedule, earliest first.
 func (c *Client) Occurrences(ctx context.Context, id string, f OccurrenceFilter) iter.Seq2[Occurrence, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Occurrence, Pagination, error) {
 		page, err := c.ListOccurrences(ctx, id, f, p)
@@ -146,19 +147,19 @@ func (c *Client) Occurrences(ctx context.Context, id string, f OccurrenceFilter)
 	})
 }
 
-// Preview tells what a schedule does, in words and instants.
+// Preview describes a schedule in words and instants.
 func (c *Client) Preview(ctx context.Context, r PreviewRequest) (Preview, error) {
 	return post[Preview](ctx, c, "/schedules/preview", r)
 }
 
-// Forecast tells how many executions schedules will make in the coming hours, 1 to 720; 0: 24.
+// Forecast returns how many executions schedules will create in the coming hours, 1 to 720; 0 means 24.
 func (c *Client) Forecast(ctx context.Context, hours int) (Forecast, error) {
 	q := params{}
 	q.number("hours", hours)
 	return get[Forecast](ctx, c, q.on("/forecast"))
 }
 
-// ForecastSpread is a forecast with how its herds can be taken apart.
+// ForecastSpread returns a forecast and suggestions for spreading its herds.
 func (c *Client) ForecastSpread(ctx context.Context, hours int) (Forecast, error) {
 	q := params{}
 	q.number("hours", hours)
@@ -176,7 +177,7 @@ func (c *Client) ListCalendars(ctx context.Context, p Page) (Calendars, error) {
 	return get[Calendars](ctx, c, p.params().on("/calendars"))
 }
 
-// Calendars goes through all calendars.
+// Calendars iterates over all calendars.
 func (c *Client) Calendars(ctx context.Context) iter.Seq2[Calendar, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Calendar, Pagination, error) {
 		page, err := c.ListCalendars(ctx, p)
@@ -184,12 +185,12 @@ func (c *Client) Calendars(ctx context.Context) iter.Seq2[Calendar, error] {
 	})
 }
 
-// PutCalendar keeps a calendar in place of any of its name; jobs that use it are planned again.
+// PutCalendar creates or replaces a calendar; jobs that use it are planned again.
 func (c *Client) PutCalendar(ctx context.Context, name string, r CalendarRequest) (Calendar, error) {
 	return put[Calendar](ctx, c, "/calendars/"+seg(name), r)
 }
 
-// DeleteCalendar deletes a calendar that no job uses.
+// DeleteCalendar deletes an unused calendar.
 func (c *Client) DeleteCalendar(ctx context.Context, name string) (Calendar, error) {
 	return drop[Calendar](ctx, c, "/calendars/"+seg(name))
 }

@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// KeyRequest asks for an API key.
+// KeyRequest is the body of a request to create an API key.
 type KeyRequest struct {
 	TenantID  *string    `json:"tenant_id,omitempty" doc:"Default: the tenant of your credential. For another tenant, or * for a worker key that serves all tenants, you need the role system."`
 	Name      string     `json:"name" doc:"1 to 255 characters: what the key is for."`
@@ -10,13 +10,13 @@ type KeyRequest struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Never when omitted."`
 }
 
-// RotateRequest asks for another key in place of one.
+// RotateRequest is the body of a request to replace an API key.
 type RotateRequest struct {
 	OverlapSeconds *int64     `json:"overlap_seconds,omitempty" doc:"How long the old key keeps working, 0 to 2592000 (30 days); default 86400."`
 	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; default: when the old one would have."`
 }
 
-// APIKey is an API key as answered. Its text is shown once, in the answer that makes it.
+// APIKey is an API key as returned by the API. Its text is shown only in the response that creates it.
 type APIKey struct {
 	KeyID      string     `json:"key_id"`
 	TenantID   string     `json:"tenant_id" doc:"The tenant; * for a worker key that serves all tenants."`

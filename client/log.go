@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// LogLine is a line that an attempt has written.
+// LogLine is a line that an attempt wrote.
 type LogLine struct {
 	At     time.Time `json:"at,omitzero" doc:"When it was written; when it arrived, if left out."`
 	Stream string    `json:"stream,omitempty" enum:"stdout,stderr,log,system" doc:"stdout when omitted; log is for what a handler logs, system for notes from Carillon."`
@@ -17,16 +17,16 @@ type LogRequest struct {
 	Lines        []LogLine `json:"lines"`
 }
 
-// LogAnswer says how much of an attempt's log is stored.
+// LogAnswer returns how much of an attempt's log is stored.
 type LogAnswer struct {
 	Lines int  `json:"lines" doc:"Lines kept for this attempt; the next offset."`
 	Cut   bool `json:"cut" doc:"The log has reached its limit: nothing more of this attempt is kept."`
 }
 
-// MaxLogLines limits the lines of one request.
+// MaxLogLines is the maximum number of lines in one request.
 const MaxLogLines = 10_000
 
-// LoggedLine is a line of a log as answered.
+// LoggedLine is a line of a log as returned by the API.
 type LoggedLine struct {
 	ID      string    `json:"id" doc:"Its position: send it as after, or as Last-Event-ID, to read what follows."`
 	Attempt int       `json:"attempt"`
@@ -42,7 +42,7 @@ type Log struct {
 	Pagination Pagination   `json:"pagination"`
 }
 
-// LogEnd is the event that ends the stream of a log.
+// LogEnd is the event that ends a log stream.
 type LogEnd struct {
 	Status string `json:"status" doc:"The status of the execution."`
 }

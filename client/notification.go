@@ -2,9 +2,9 @@ package client
 
 import "time"
 
-// NotificationRuleRequest says what to be told of, and where to.
+// NotificationRuleRequest describes the events to be notified of, and where notifications go.
 type NotificationRuleRequest struct {
-	Events           []string   `json:"events" enum:"failed,dead_lettered,late,missing,recovered" doc:"What to notify about. failed: an execution ended as FAILED or TIMED_OUT. dead_lettered: it became a dead letter. late: an execution is due and has not started for late_after_seconds. missing: an instant passed and nothing ran. recovered: a job with an earlier notification works again."`
+	Events           []string   `json:"events" enum:"failed,dead_lettered,late,missing,approval_waiting,recovered" doc:"What to notify about. failed: an execution ended as FAILED or TIMED_OUT. dead_lettered: it became a dead letter. late: an execution is due and has not started for late_after_seconds. missing: an instant passed and nothing ran. approval_waiting: a run of a workflow waits for an approval. recovered: a job with an earlier notification works again."`
 	Jobs             []string   `json:"jobs,omitempty" doc:"Only these jobs, by id or as key:…; all jobs when omitted."`
 	Tags             []string   `json:"tags,omitempty" doc:"Only jobs that have one of these tags."`
 	CallbackURL      string     `json:"callback_url" doc:"The URL that gets the Notification, signed like every callback."`
@@ -12,7 +12,7 @@ type NotificationRuleRequest struct {
 	SilenceUntil     *time.Time `json:"silence_until,omitempty" doc:"No notifications are sent before this time."`
 }
 
-// NotificationRule is a rule as answered.
+// NotificationRule is a rule as returned by the API.
 type NotificationRule struct {
 	Name             string     `json:"name"`
 	Events           []string   `json:"events"`
@@ -40,6 +40,16 @@ type Notification struct {
 	OccurredAt time.Time              `json:"occurred_at"`
 	Job        NotificationJob        `json:"job"`
 	Execution  *NotificationExecution `json:"execution,omitempty"`
+	Approval   *NotificationApproval  `json:"approval,omitempty" doc:"With approval_waiting."`
+}
+
+// NotificationApproval is the approval that a run of a workflow waits for.
+type NotificationApproval struct {
+	WorkflowRunID string     `json:"workflow_run_id"`
+	Node          string     `json:"node"`
+	Roles         []string   `json:"roles,omitempty" doc:"Who may decide; none: operators and admins."`
+	Since         time.Time  `json:"since"`
+	Until         *time.Time `json:"until,omitempty" doc:"When the wait times out."`
 }
 
 // NotificationTag is carried by the jobs that send notifications.

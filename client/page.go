@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Page says which part of a list to read.
+// Page selects a part of a list.
 type Page struct {
-	Limit  int    // how many at most, 1 to 1000; 0: 50, or for an iterator 1000 at a time
+	Limit  int    // at most this many, 1 to 1000; 0: 50, or for an iterator 1000 at a time
 	Cursor string // next_cursor of an earlier page
 }
 
-// params are the parameters behind the ?; what is empty is left out.
+// params are the query parameters; empty ones are left out.
 type params url.Values
 
 func (p Page) params() params {
@@ -45,7 +45,7 @@ func (q params) instant(name string, t time.Time) {
 	}
 }
 
-// on is a path with the parameters.
+// on returns a path with the parameters.
 func (q params) on(path string) string {
 	if len(q) == 0 {
 		return path
@@ -53,8 +53,8 @@ func (q params) on(path string) string {
 	return path + "?" + url.Values(q).Encode()
 }
 
-// Walk goes through a list page by page, beginning at p: read answers with one page. An error is the last thing that it
-// yields.
+// Walk iterates over a list page by page, beginning at p; read returns one page. If it fails, the error is the last
+// value yielded.
 func Walk[T any](ctx context.Context, p Page, read func(context.Context, Page) ([]T, Pagination, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p := p

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Problem is an error answer, as application/problem+json. Calls return it as an error, as *Problem: what it is about is
-// told by errors.Is with one of the errors below, or by its code.
+// Problem is an error response, as application/problem+json. Calls return it as a *Problem: check it with errors.Is
+// and the errors below, or by its code.
 type Problem struct {
 	Type      string         `json:"type"`
 	Title     string         `json:"title"`
@@ -23,7 +23,7 @@ type Problem struct {
 	RetryAfter time.Duration `json:"-"`
 }
 
-// QuotaProblem says which quota says no, how much it allows, how much there is or would be, and, of a rate, when to try again.
+// QuotaProblem names the exceeded quota, its limit, the current or requested amount and, for a rate, when to retry.
 type QuotaProblem struct {
 	Name         string `json:"name" doc:"The same name as in a tenant's quotas."`
 	Limit        int64  `json:"limit"`
@@ -31,28 +31,28 @@ type QuotaProblem struct {
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
-// FieldProblem says which field is wrong, what it was, and what would be right.
+// FieldProblem names an invalid field, its value, and what would be valid.
 type FieldProblem struct {
 	Field string `json:"field"`
 	Value string `json:"value"`
 	Want  string `json:"want"`
 }
 
-// CodeStaleToken is the code of a problem that says that the lease an attempt was claimed under is lost.
+// CodeStaleToken is the code of the problem that an attempt's lease is lost.
 const CodeStaleToken = "stale_token"
 
-// What a problem may be about.
+// The errors that a Problem may match.
 var (
 	ErrInvalid      = errors.New("the request cannot be done as it is")             // 400, 405, 413, 415, 422
 	ErrUnauthorized = errors.New("the credential is missing or not accepted")       // 401
 	ErrForbidden    = errors.New("the credential does not allow this")              // 403
-	ErrNotFound     = errors.New("there is no such thing")                          // 404; also what belongs to another tenant
+	ErrNotFound     = errors.New("there is no such thing")                          // 404; also for another tenant's
 	ErrConflict     = errors.New("its state, or a change of another, forbids this") // 409, 412
 	ErrLimited      = errors.New("there were too many requests")                    // 429
-	ErrUnavailable  = errors.New("no server answers just now")                      // 502, 503, 504, and where nothing answered
+	ErrUnavailable  = errors.New("no server answers just now")                      // 502, 503, 504, or no server answered
 )
 
-// Error tells the status, the code and the detail.
+// Error returns the status, the code and the detail.
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.Detail)
 	if p.RequestID != "" {
@@ -61,7 +61,7 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// Is reports whether the problem is about what an error of this package says.
+// Is reports whether the problem matches an error of this package.
 func (p *Problem) Is(target error) bool {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
@@ -82,7 +82,7 @@ func (p *Problem) Is(target error) bool {
 	return false
 }
 
-// away is an error of the way to a server: nothing answered.
+// away is an error of the connection to a server: nothing answered.
 type away struct{ err error }
 
 func (a *away) Error() string        { return a.err.Error() }

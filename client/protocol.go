@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// sessionEnded tells an answer that means that the session is over from others.
+// sessionEnded reports whether a response means that the session has ended.
 func sessionEnded(err error) error {
 	var r *Problem
 	if errors.As(err, &r) && (r.Status == http.StatusNotFound || r.Code == "session_ended") {
@@ -22,10 +22,10 @@ func (c *Client) Register(ctx context.Context, r Registration) (Session, error) 
 	return s, c.do(ctx, "POST", "/workers", "", r, &s)
 }
 
-// claimWait sets how long a claim waits at the server.
+// claimWait bounds the wait of a claim at the server.
 const claimWait = 20
 
-// Claim waits until there is something for the worker, or ctx ends.
+// Claim waits until there is work for the worker, or ctx ends.
 func (c *Client) Claim(ctx context.Context, s Session, limit int) ([]Attempt, error) {
 	for ctx.Err() == nil {
 		var out Claimed
@@ -47,14 +47,14 @@ func (c *Client) Beat(ctx context.Context, s Session, b Beat) (Orders, error) {
 	return o, sessionEnded(err)
 }
 
-// Report passes outcomes on.
+// Report reports outcomes.
 func (c *Client) Report(ctx context.Context, s Session, outcomes []Outcome) ([]Verdict, error) {
 	var v Verdicts
 	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/complete", s.Session, CompleteRequest{Outcomes: outcomes}, &v)
 	return v.Verdicts, sessionEnded(err)
 }
 
-// Logs adds lines to the log of an attempt. A *Problem with the code CodeStaleToken says that the lease is lost.
+// Logs adds lines to the log of an attempt. A *Problem with the code CodeStaleToken means that the lease is lost.
 func (c *Client) Logs(ctx context.Context, s Session, r LogRequest) (LogAnswer, error) {
 	var a LogAnswer
 	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/logs", s.Session, r, &a)
@@ -69,4 +69,18 @@ func (c *Client) Release(ctx context.Context, s Session, held []Held) error {
 // Leave ends the session.
 func (c *Client) Leave(ctx context.Context, s Session) error {
 	return sessionEnded(c.do(ctx, "DELETE", "/workers/"+s.WorkerID, s.Session, nil, nil))
+}
+
+// AttemptNode returns which node of a workflow an attempt runs, or a problem with CodeNoNode if it runs none.
+func (c *Client) AttemptNode(ctx context.Context, s Session, h Held) (AttemptNode, error) {
+	var n AttemptNode
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/node", s.Session, NodeRequest{ExecutionID: h.ExecutionID, FencingToken: h.FencingToken}, &n)
+	return n, sessionEnded(err)
+}
+
+// NodeResult reads the result of an ancestor of an attempt's node.
+func (c *Client) NodeResult(ctx context.Context, s Session, r NodeResultRequest) (NodeResult, error) {
+	var n NodeResult
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/result", s.Session, r, &n)
+	return n, sessionEnded(err)
 }

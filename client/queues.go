@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pause says that nothing of a queue starts.
+// Pause describes a paused queue: none of its executions start.
 type Pause struct {
 	At     time.Time  `json:"at" doc:"When it started."`
 	Until  *time.Time `json:"until" doc:"When it ends by itself; null: when someone resumes the queue."`
@@ -14,7 +14,7 @@ type Pause struct {
 	Reason *string    `json:"reason"`
 }
 
-// Queue is one of the tenant's queues: how much there is to do in it, and what holds it back.
+// Queue is one of the tenant's queues: how much work it has, and what holds it back.
 type Queue struct {
 	Queue                string     `json:"queue"`
 	Waiting              int        `json:"waiting" doc:"Executions of the tenant that are due and wait, whether or not the queue is paused; exact up to 10000."`
@@ -42,12 +42,12 @@ func (c *Client) Queue(ctx context.Context, queue string) (Queue, error) {
 	return get[Queue](ctx, c, "/queues/"+seg(queue))
 }
 
-// ListQueues reads a page of the tenant's queues: those that have work, a limit or a pause, and the default one.
+// ListQueues reads a page of the tenant's queues: those with work, a limit or a pause, and the default one.
 func (c *Client) ListQueues(ctx context.Context, p Page) (Queues, error) {
 	return get[Queues](ctx, c, p.params().on("/queues"))
 }
 
-// Queues goes through the tenant's queues.
+// Queues iterates over the tenant's queues.
 func (c *Client) Queues(ctx context.Context) iter.Seq2[Queue, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Queue, Pagination, error) {
 		page, err := c.ListQueues(ctx, p)
@@ -55,14 +55,14 @@ func (c *Client) Queues(ctx context.Context) iter.Seq2[Queue, error] {
 	})
 }
 
-// QueueHead reads what is to start first of a queue, up to so many; 0: 20.
+// QueueHead reads the next n executions of a queue that will start; 0 means 20.
 func (c *Client) QueueHead(ctx context.Context, queue string, limit int) (QueueHead, error) {
 	q := params{}
 	q.number("limit", limit)
 	return get[QueueHead](ctx, c, q.on("/queues/"+seg(queue)+"/waiting"))
 }
 
-// PauseQueue has nothing of a queue start, until the instant of the request or until it is resumed.
+// PauseQueue keeps the executions of a queue from starting, until the instant of the request or until it is resumed.
 func (c *Client) PauseQueue(ctx context.Context, queue string, r PauseRequest) (Queue, error) {
 	return post[Queue](ctx, c, "/queues/"+seg(queue)+"/pause", r)
 }

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// Retries sets the number and the timing of retries of calls that no server answered, or that were told to come again.
+// Retries sets the number and the timing of retries of calls that no server answered, or that were answered with 429
+// or 503.
 type Retries struct {
 	Max     int           // how often; 0: never
-	First   time.Duration // the longest wait before the first; each further may be twice as long …
-	Longest time.Duration // … up to this. Where the server asks for more with Retry-After, the call fails at once.
+	First   time.Duration // the longest wait before the first retry; each further wait may be twice as long …
+	Longest time.Duration // … up to this. If Retry-After asks for a longer wait, the call fails at once.
 }
 
 // DefaultRetries lasts for a few seconds: as long as a server takes to be started again.
@@ -27,7 +28,7 @@ func (r Retries) wait(n int, err error) (time.Duration, bool) {
 		return 0, false
 	}
 	most := min(r.Longest, r.First<<min(n-1, 20))
-	d := most/2 + mathrand.N(most/2+1) // callers that failed together do not come again together
+	d := most/2 + mathrand.N(most/2+1) // spread the retries of callers that failed together
 	var p *Problem
 	if errors.As(err, &p) && p.RetryAfter > 0 {
 		if p.RetryAfter > r.Longest {
@@ -40,8 +41,9 @@ func (r Retries) wait(n int, err error) (time.Duration, bool) {
 
 type keyInContext struct{}
 
-// WithIdempotencyKey gives the POST that is made with the context a key of the caller's own, of 1 to 255 printable ASCII
-// characters: a program that is started again with the same key, within 24 hours, gets the first answer again.
+// WithIdempotencyKey returns a context that gives a POST your own idempotency key, of 1 to 255 printable ASCII
+// characters. A program that repeats the request with the same key within 24 hours, even after a restart, gets the
+// first response again.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyInContext{}, key)
 }
@@ -49,7 +51,7 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 // patience limits the time of one try; a server answers within 30 s.
 const patience = 40 * time.Second
 
-// call sends a request, repeatedly where that can do no harm. in and out may be nil.
+// call sends a request, and retries it if that is safe. in and out may be nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	_, err := c.ask(ctx, request{method: method, path: prefix + path}, in, out)
 	return err
@@ -81,20 +83,21 @@ func (c *Client) ask(ctx context.Context, r request, in, out any) (http.Header, 
 	}
 }
 
-// patiently makes one round with a bound.
+// patiently makes one round with a time limit.
 func (c *Client) patiently(ctx context.Context, r request, out any, again func(error) bool) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(max(1, len(c.servers))))
 	defer cancel()
 	return c.round(ctx, r, out, again)
 }
 
-// undone tells an error after which surely nothing was done: no connection came about, or the server refused to begin.
+// undone reports whether an error means that the request surely had no effect: no connection was made, or the server
+// refused to begin.
 func undone(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, ErrLimited) || errors.As(err, &op) && op.Op == "dial"
 }
 
-// pause waits; false says that ctx ended first.
+// pause waits; it returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false // the wait would be for nothing
@@ -109,29 +112,29 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// get reads one thing.
+// get sends a GET request.
 func get[T any](ctx context.Context, c *Client, path string) (v T, err error) {
 	err = c.call(ctx, http.MethodGet, path, nil, &v)
 	return v, err
 }
 
-// post asks for something.
+// post sends a POST request.
 func post[T any](ctx context.Context, c *Client, path string, in any) (v T, err error) {
 	err = c.call(ctx, http.MethodPost, path, in, &v)
 	return v, err
 }
 
-// put keeps something.
+// put sends a PUT request.
 func put[T any](ctx context.Context, c *Client, path string, in any) (v T, err error) {
 	err = c.call(ctx, http.MethodPut, path, in, &v)
 	return v, err
 }
 
-// drop deletes something.
+// drop sends a DELETE request.
 func drop[T any](ctx context.Context, c *Client, path string) (v T, err error) {
 	err = c.call(ctx, http.MethodDelete, path, nil, &v)
 	return v, err
 }
 
-// seg is one part of a path.
+// seg escapes one segment of a path.
 func seg(s string) string { return url.PathEscape(s) }

@@ -35,7 +35,7 @@ type Preview struct {
 	Next        []PreviewMoment `json:"next"`
 }
 
-// Warning is something that a schedule may do, but that its author may not expect.
+// Warning describes something a schedule may do that its author may not expect.
 type Warning struct {
 	Code    string `json:"code"`
 	Field   string `json:"field,omitempty"`
@@ -64,7 +64,7 @@ type Occurrences struct {
 	Pagination  Pagination   `json:"pagination"`
 }
 
-// Forecast says how many executions schedules will make.
+// Forecast predicts how many executions schedules will create.
 type Forecast struct {
 	Minutes   []ForecastMinute `json:"minutes" doc:"Minutes with executions."`
 	Herds     []Herd           `json:"herds" doc:"Minutes with unusually many executions, the busiest first."`
@@ -72,7 +72,7 @@ type Forecast struct {
 	Spread    *Spread          `json:"spread,omitempty" doc:"How to spread herds, if you asked for it and it is possible."`
 }
 
-// Spread suggests how to spread herds: by moving jobs within their hour.
+// Spread suggests how to spread herds, by moving jobs within their hour.
 type Spread struct {
 	PeakBefore int64            `json:"peak_before" doc:"Executions in the busiest minute."`
 	PeakAfter  int64            `json:"peak_after"`
@@ -81,7 +81,7 @@ type Spread struct {
 	Minutes    []ForecastMinute `json:"minutes" doc:"Minutes with executions, after the change."`
 }
 
-// SpreadJob is a job that is to be moved: a change of one field of it.
+// SpreadJob is a suggested move of a job: a change of one of its fields.
 type SpreadJob struct {
 	JobID  string `json:"job_id"`
 	Name   string `json:"name"`
@@ -97,21 +97,21 @@ type ForecastMinute struct {
 	Count int64     `json:"count"`
 }
 
-// Herd is a minute in which uncommonly many come together.
+// Herd is a minute in which unusually many instants fall together.
 type Herd struct {
 	At    time.Time `json:"at"`
 	Count int64     `json:"count"`
 	Jobs  []HerdJob `json:"jobs" doc:"The jobs that add most."`
 }
 
-// HerdJob is a job's part in a herd.
+// HerdJob is a job's share of a herd.
 type HerdJob struct {
 	JobID string `json:"job_id"`
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 }
 
-// CalendarRequest is the body of a request to keep a calendar.
+// CalendarRequest is the body of a request to create or replace a calendar.
 type CalendarRequest struct {
 	Dates    []string         `json:"dates,omitempty" doc:"Days, such as 2026-12-25."`
 	Yearly   []string         `json:"yearly,omitempty" doc:"Days that recur every year, such as 12-25."`
@@ -120,13 +120,13 @@ type CalendarRequest struct {
 	Timezone *string          `json:"timezone,omitempty" doc:"The calendar's time zone; the schedule's when omitted."`
 }
 
-// CalendarWindow is a stretch of local time: from is in it, to is not.
+// CalendarWindow is a range of local time that includes from and excludes to.
 type CalendarWindow struct {
 	From string `json:"from" doc:"A local time without a zone, such as 2026-12-24T18:00, or a date."`
 	To   string `json:"to"`
 }
 
-// Calendar is a named list of what schedules leave out, as answered.
+// Calendar is a named list of times that schedules leave out, as returned by the API.
 type Calendar struct {
 	Name      string           `json:"name"`
 	Dates     []string         `json:"dates"`

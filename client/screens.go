@@ -49,7 +49,7 @@ type Series struct {
 	Total       SeriesTotal   `json:"total"`
 }
 
-// DelayColumn describes how late schedules fired in one step.
+// DelayColumn describes how late schedules fired in one step of a series.
 type DelayColumn struct {
 	At         time.Time `json:"at"`
 	Fired      int64     `json:"fired"`
@@ -80,7 +80,7 @@ type DelaySeries struct {
 	Total         DelayTotal    `json:"total"`
 }
 
-// QueueSample counts what waited and ran in a queue.
+// QueueSample counts the executions that waited and ran in a queue.
 type QueueSample struct {
 	Queue         string   `json:"queue"`
 	Waiting       int64    `json:"waiting"`
@@ -88,7 +88,7 @@ type QueueSample struct {
 	OldestSeconds *float64 `json:"oldest_seconds" doc:"null if nothing waited."`
 }
 
-// QueueColumn counts what waited and ran in one step.
+// QueueColumn counts the executions that waited and ran in one step.
 type QueueColumn struct {
 	At            time.Time     `json:"at"`
 	Waiting       int64         `json:"waiting"`
@@ -97,7 +97,7 @@ type QueueColumn struct {
 	Queues        []QueueSample `json:"queues"`
 }
 
-// QueueSeries counts what waited and ran, step by step; each step holds the maximum.
+// QueueSeries counts the executions that waited and ran, step by step; each step holds the maximum.
 type QueueSeries struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
@@ -106,7 +106,7 @@ type QueueSeries struct {
 	Columns     []QueueColumn `json:"columns" doc:"Earliest first, without steps in which nothing waited or ran."`
 }
 
-// FailingJob is a job's part in a group of failures.
+// FailingJob is a job's share of a group of failures.
 type FailingJob struct {
 	JobID   string `json:"job_id"`
 	Name    string `json:"name"`
@@ -114,7 +114,7 @@ type FailingJob struct {
 	Retried int64  `json:"retried"`
 }
 
-// FailureGroup is failures that differ only in numbers, ids and names.
+// FailureGroup is a group of failures that differ only in numbers, ids and names.
 type FailureGroup struct {
 	Fingerprint       string       `json:"fingerprint" doc:"0000000000000000 groups the errors that are not distinguished."`
 	Type              string       `json:"type"`
@@ -141,14 +141,14 @@ type Failures struct {
 	Groups  []FailureGroup `json:"groups" doc:"Largest first."`
 }
 
-// DeadLetterJob is a job's part in a group of dead letters.
+// DeadLetterJob is a job's share of a group of dead letters.
 type DeadLetterJob struct {
 	JobID string `json:"job_id"`
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 }
 
-// DeadLetterGroup is dead letters that died of the same, but for numbers, ids and names.
+// DeadLetterGroup is a group of dead letters whose errors differ only in numbers, ids and names.
 type DeadLetterGroup struct {
 	Fingerprint       string           `json:"fingerprint" doc:"You can also use it in the filter of redrive and discard."`
 	Type              string           `json:"type"`
@@ -165,7 +165,7 @@ type DeadLetterGroup struct {
 	Text              *string          `json:"text"`
 }
 
-// DeadLetterGroups is dead letters by what they died of.
+// DeadLetterGroups groups dead letters by error.
 type DeadLetterGroups struct {
 	Total           int64             `json:"total"`
 	TotalIsEstimate bool              `json:"total_is_estimate,omitempty"`
@@ -199,7 +199,7 @@ type JobCalendar struct {
 	Days  []CalendarDay `json:"days" doc:"Minutes with executions."`
 }
 
-// Run is an execution in short.
+// Run is a short form of an execution.
 type Run struct {
 	ExecutionID   string     `json:"execution_id"`
 	Status        string     `json:"status"`
@@ -208,14 +208,14 @@ type Run struct {
 	DurationMS    *int64     `json:"duration_ms" doc:"null if it has not started or not ended."`
 }
 
-// LastRuns is the last executions of a job, and how all of them did.
+// LastRuns holds the last executions of a job and counts their outcomes.
 type LastRuns struct {
 	JobID string `json:"job_id"`
 	Runs  []Run  `json:"runs" doc:"Latest scheduled time first; covers the last 35 days."`
 	Stats
 }
 
-// JobRuns is the last executions of some jobs.
+// JobRuns holds the last executions of several jobs.
 type JobRuns struct {
 	Jobs []LastRuns `json:"jobs" doc:"In the requested order, without unknown jobs."`
 }
@@ -227,7 +227,7 @@ type RevisionChange struct {
 	After  json.RawMessage `json:"after"`
 }
 
-// JobRevision is a job as it is or was, and who made it so.
+// JobRevision is one revision of a job, and who made it.
 type JobRevision struct {
 	Revision int              `json:"revision"`
 	At       time.Time        `json:"at"`
@@ -240,13 +240,13 @@ type JobRevision struct {
 	Spec     json.RawMessage  `json:"spec" doc:"The definition as a create request would have it; credentials are hidden."`
 }
 
-// JobRevisions is a page of revisions of a job, latest first.
+// JobRevisions is a page of revisions of a job, newest first.
 type JobRevisions struct {
 	Revisions  []JobRevision `json:"revisions"`
 	Pagination Pagination    `json:"pagination"`
 }
 
-// LateJob is a job whose instant has come and has not fired.
+// LateJob is a job that is due but has not fired.
 type LateJob struct {
 	JobID       string    `json:"job_id"`
 	Name        string    `json:"name"`
@@ -298,10 +298,10 @@ type Overview struct {
 	LastHour              SeriesTotal      `json:"last_hour"`
 }
 
-// SeriesQuery asks for a series.
+// SeriesQuery selects a series.
 type SeriesQuery struct {
 	Hours        int  // 1 to 24; 0: 24
-	Step         int  // seconds: 60, 300, 900 or 3600; 0: as the series has it
+	Step         int  // seconds: 60, 300, 900 or 3600; 0: the default of the series
 	Installation bool // of all tenants together, for the role system
 }
 
@@ -315,7 +315,7 @@ func (q SeriesQuery) on(path string) string {
 	return p.on(path)
 }
 
-// Series reads what happened to executions, step by step.
+// Series reads the counts of events of executions, step by step.
 func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	return get[Series](ctx, c, q.on("/series"))
 }
@@ -325,19 +325,19 @@ func (c *Client) DelaySeries(ctx context.Context, q SeriesQuery) (DelaySeries, e
 	return get[DelaySeries](ctx, c, q.on("/series/delays"))
 }
 
-// QueueSeries reads how much waited and ran in each queue, step by step.
+// QueueSeries reads how many executions waited and ran in each queue, step by step.
 func (c *Client) QueueSeries(ctx context.Context, q SeriesQuery) (QueueSeries, error) {
 	return get[QueueSeries](ctx, c, q.on("/series/queues"))
 }
 
-// FailureQuery asks for failures.
+// FailureQuery selects failures.
 type FailureQuery struct {
 	Hours int    // 1 to 168; 0: 24
 	Job   string // its id, or key:…; "": of all
 	Limit int    // groups; 0: 20
 }
 
-// Failures reads what executions failed with lately, by fingerprint.
+// Failures reads recent failures of executions, grouped by fingerprint.
 func (c *Client) Failures(ctx context.Context, q FailureQuery) (Failures, error) {
 	p := params{}
 	p.number("hours", q.Hours)
@@ -346,7 +346,7 @@ func (c *Client) Failures(ctx context.Context, q FailureQuery) (Failures, error)
 	return get[Failures](ctx, c, p.on("/failures"))
 }
 
-// DeadLetterGroups reads what the latest dead letters died of, by fingerprint; limit 0: 20 groups.
+// DeadLetterGroups reads the latest dead letters, grouped by the fingerprint of their error; limit 0 means 20 groups.
 func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter, limit int) (DeadLetterGroups, error) {
 	p := params{}
 	p.text("job_id", f.JobID)
@@ -358,7 +358,8 @@ func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter, limit
 	return get[DeadLetterGroups](ctx, c, p.on("/dead-letters:groups"))
 }
 
-// JobCalendar reads what came of a job's executions on each day from one on and before another; zero: the last year.
+// JobCalendar reads the outcomes of a job's executions by day, from one day up to but excluding another; zero means
+// the last year.
 func (c *Client) JobCalendar(ctx context.Context, job string, from, to time.Time) (JobCalendar, error) {
 	p := params{}
 	for name, t := range map[string]time.Time{"from": from, "to": to} {
@@ -377,12 +378,12 @@ func (c *Client) JobRuns(ctx context.Context, jobs []string, n int) (JobRuns, er
 	return get[JobRuns](ctx, c, p.on("/jobs:runs"))
 }
 
-// JobRevisions reads a page of a job's revisions, latest first.
+// JobRevisions reads a page of a job's revisions, newest first.
 func (c *Client) JobRevisions(ctx context.Context, job string, p Page) (JobRevisions, error) {
 	return get[JobRevisions](ctx, c, p.params().on("/jobs/"+seg(job)+"/revisions"))
 }
 
-// Revisions lists a job's revisions, latest first.
+// Revisions iterates over a job's revisions, newest first.
 func (c *Client) Revisions(ctx context.Context, job string) iter.Seq2[JobRevision, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]JobRevision, Pagination, error) {
 		page, err := c.JobRevisions(ctx, job, p)
@@ -390,8 +391,8 @@ func (c *Client) Revisions(ctx context.Context, job string) iter.Seq2[JobRevisio
 	})
 }
 
-// RestoreJob gives a job the definition that it had in a revision. is, unless 0, is the revision that it is meant for: where the
-// job has another by now, it is ErrConflict.
+// RestoreJob restores the definition that a job had in a revision. is, unless 0, is the current revision that the
+// request expects: if the job has another one, it fails with ErrConflict.
 func (c *Client) RestoreJob(ctx context.Context, job string, revision, is int) (j Job, err error) {
 	r := request{method: http.MethodPost, path: prefix + "/jobs/" + seg(job) + "/revisions/" + strconv.Itoa(revision) + "/restore"}
 	if is != 0 {
@@ -401,7 +402,7 @@ func (c *Client) RestoreJob(ctx context.Context, job string, revision, is int) (
 	return j, err
 }
 
-// Overview reads how the tenant does.
+// Overview reads the health of the tenant.
 func (c *Client) Overview(ctx context.Context) (Overview, error) {
 	return get[Overview](ctx, c, "/overview")
 }

@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// SecretRequest is the body of a request to keep a secret.
+// SecretRequest is the body of a request to store a secret.
 type SecretRequest struct {
 	Value string `json:"value" doc:"1 to 65536 bytes. It is never shown again."`
 }

@@ -12,13 +12,13 @@ type Health struct {
 	Status  string `json:"status"`
 	Version string `json:"version"`
 
-	At time.Time `json:"-"` // by the server's clock, to a second
+	At time.Time `json:"-"` // the server's clock, with a precision of one second
 }
 
 // Health asks whether a server is alive. It needs no credential.
 func (c *Client) Health(ctx context.Context) (Health, error) { return c.health(ctx, "/healthz") }
 
-// Ready asks whether a server can serve; where it cannot it is ErrUnavailable. It needs no credential.
+// Ready asks whether a server can serve; if not, it fails with ErrUnavailable. It needs no credential.
 func (c *Client) Ready(ctx context.Context) (Health, error) { return c.health(ctx, "/readyz") }
 
 func (c *Client) health(ctx context.Context, path string) (h Health, err error) {
@@ -27,7 +27,7 @@ func (c *Client) health(ctx context.Context, path string) (h Health, err error) 
 	return h, err
 }
 
-// Secret reads what is known of a secret; its value cannot be read.
+// Secret reads the metadata of a secret; its value cannot be read.
 func (c *Client) Secret(ctx context.Context, name string) (Secret, error) {
 	return get[Secret](ctx, c, "/secrets/"+seg(name))
 }
@@ -37,7 +37,7 @@ func (c *Client) ListSecrets(ctx context.Context, p Page) (Secrets, error) {
 	return get[Secrets](ctx, c, p.params().on("/secrets"))
 }
 
-// Secrets goes through all secrets.
+// Secrets iterates over all secrets.
 func (c *Client) Secrets(ctx context.Context) iter.Seq2[Secret, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Secret, Pagination, error) {
 		page, err := c.ListSecrets(ctx, p)
@@ -45,12 +45,13 @@ func (c *Client) Secrets(ctx context.Context) iter.Seq2[Secret, error] {
 	})
 }
 
-// PutSecret keeps a secret, or its next version. The same value again makes none.
+// PutSecret stores a secret, or its next version. Storing the same value again changes nothing.
 func (c *Client) PutSecret(ctx context.Context, name, value string) (Secret, error) {
 	return put[Secret](ctx, c, "/secrets/"+seg(name), SecretRequest{Value: value})
 }
 
-// DeleteSecret deletes a secret; what names it fails from then on. While jobs name it that is ErrConflict, unless it is forced.
+// DeleteSecret deletes a secret; executions that use it fail from then on. While jobs use it, it fails with
+// ErrConflict, unless forced.
 func (c *Client) DeleteSecret(ctx context.Context, name string, force bool) (Secret, error) {
 	path := "/secrets/" + seg(name)
 	if force {
@@ -59,18 +60,18 @@ func (c *Client) DeleteSecret(ctx context.Context, name string, force bool) (Sec
 	return drop[Secret](ctx, c, path)
 }
 
-// SigningSecrets reads what callbacks are signed with, newest first; never the secrets themselves.
+// SigningSecrets reads the metadata of the secrets that sign callbacks, newest first, never the secrets themselves.
 func (c *Client) SigningSecrets(ctx context.Context) ([]SigningSecret, error) {
 	all, err := get[SigningSecrets](ctx, c, "/signing-secrets")
 	return all.SigningSecrets, err
 }
 
-// AddSigningSecret makes a signing secret, in place of the one before. The answer shows it, this once.
+// AddSigningSecret makes a signing secret that replaces the one before. Only this response shows it.
 func (c *Client) AddSigningSecret(ctx context.Context, r SigningSecretRequest) (SigningSecret, error) {
 	return post[SigningSecret](ctx, c, "/signing-secrets", r)
 }
 
-// RevealSigningSecret shows a signing secret that nobody was shown yet, once.
+// RevealSigningSecret shows a signing secret that nobody has been shown yet. It does so once.
 func (c *Client) RevealSigningSecret(ctx context.Context, id string) (SigningSecret, error) {
 	return post[SigningSecret](ctx, c, "/signing-secrets/"+seg(id)+"/reveal", nil)
 }
@@ -80,13 +81,12 @@ func (c *Client) DeleteSigningSecret(ctx context.Context, id string) (SigningSec
 	return drop[SigningSecret](ctx, c, "/signing-secrets/"+seg(id))
 }
 
-// CreateKey makes an API key. Its text is in the answer, this once; where the first answer was lost on the way it is not, and
-// the key is of use to nobody.
+// CreateKey creates an API key. Only this response contains its text; if the response is lost, the key is useless.
 func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (APIKey, error) {
 	return post[APIKey](ctx, c, "/api-keys", r)
 }
 
-// Key reads what is known of an API key.
+// Key reads the metadata of an API key.
 func (c *Client) Key(ctx context.Context, id string) (APIKey, error) {
 	return get[APIKey](ctx, c, "/api-keys/"+seg(id))
 }
@@ -96,7 +96,7 @@ func (c *Client) ListKeys(ctx context.Context, p Page) (APIKeys, error) {
 	return get[APIKeys](ctx, c, p.params().on("/api-keys"))
 }
 
-// Keys goes through all API keys, newest first.
+// Keys iterates over all API keys, newest first.
 func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]APIKey, Pagination, error) {
 		page, err := c.ListKeys(ctx, p)
@@ -104,12 +104,13 @@ func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
 	})
 }
 
-// RotateKey makes a key in place of another, which continues working for a while. As with CreateKey, its text is shown once.
+// RotateKey replaces a key with a new one; the old one continues to work for a while. As with CreateKey, the text is
+// shown once.
 func (c *Client) RotateKey(ctx context.Context, id string, r RotateRequest) (APIKey, error) {
 	return post[APIKey](ctx, c, "/api-keys/"+seg(id)+"/rotate", r)
 }
 
-// RevokeKey has every server refuse an API key within 5 s.
+// RevokeKey revokes an API key; every server refuses it within 5 s.
 func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
 	return drop[APIKey](ctx, c, "/api-keys/"+seg(id))
 }
@@ -129,7 +130,7 @@ func (c *Client) ListTenants(ctx context.Context, p Page) (Tenants, error) {
 	return get[Tenants](ctx, c, p.params().on("/tenants"))
 }
 
-// Tenants goes through all tenants.
+// Tenants iterates over all tenants.
 func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Tenant, Pagination, error) {
 		page, err := c.ListTenants(ctx, p)
@@ -143,7 +144,7 @@ func (c *Client) ChangeTenant(ctx context.Context, id string, change TenantChang
 	return t, err
 }
 
-// Quotas reads what the tenant of the credential may have and do, and what it has.
+// Quotas reads the quotas and the usage of the credential's tenant.
 func (c *Client) Quotas(ctx context.Context) (Allowance, error) {
 	return get[Allowance](ctx, c, "/quotas")
 }
@@ -153,7 +154,7 @@ func (c *Client) ListLimits(ctx context.Context, p Page) (Limits, error) {
 	return get[Limits](ctx, c, p.params().on("/limits"))
 }
 
-// Limits goes through the limits of the tenant and of its queues.
+// Limits iterates over the limits of the tenant and of its queues.
 func (c *Client) Limits(ctx context.Context) iter.Seq2[Limit, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Limit, Pagination, error) {
 		page, err := c.ListLimits(ctx, p)
@@ -161,22 +162,22 @@ func (c *Client) Limits(ctx context.Context) iter.Seq2[Limit, error] {
 	})
 }
 
-// SetTenantLimit limits all executions of the tenant, in place of the limit before; an empty one removes it.
+// SetTenantLimit sets the limit over all executions of the tenant; an empty one removes it.
 func (c *Client) SetTenantLimit(ctx context.Context, r LimitRequest) (Limit, error) {
 	return put[Limit](ctx, c, "/limits/tenant", r)
 }
 
-// SetQueueLimit limits the executions of one queue, in place of the limit before; an empty one removes it.
+// SetQueueLimit sets the limit over the executions of one queue; an empty one removes it.
 func (c *Client) SetQueueLimit(ctx context.Context, queue string, r LimitRequest) (Limit, error) {
 	return put[Limit](ctx, c, "/limits/queues/"+seg(queue), r)
 }
 
-// ListWorkers reads a page of workers, latest first.
+// ListWorkers reads a page of workers, newest first.
 func (c *Client) ListWorkers(ctx context.Context, p Page) (Workers, error) {
 	return get[Workers](ctx, c, p.params().on("/workers"))
 }
 
-// Workers goes through all workers, latest first.
+// Workers iterates over all workers, newest first.
 func (c *Client) Workers(ctx context.Context) iter.Seq2[Worker, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Worker, Pagination, error) {
 		page, err := c.ListWorkers(ctx, p)
@@ -189,29 +190,30 @@ func (c *Client) Worker(ctx context.Context, id string) (Worker, error) {
 	return get[Worker](ctx, c, "/workers/"+seg(id))
 }
 
-// DrainWorker has a worker take nothing more and finish what it has.
+// DrainWorker makes a worker take no more work and finish what it has.
 func (c *Client) DrainWorker(ctx context.Context, id string) (Draining, error) {
 	return post[Draining](ctx, c, "/workers/"+seg(id)+"/drain", nil)
 }
 
-// CordonWorker has a worker given nothing more until it is uncordoned; it stays, and continues with what it has.
+// CordonWorker keeps a worker from being given more work until it is uncordoned; it stays registered and continues
+// with what it has.
 func (c *Client) CordonWorker(ctx context.Context, id string) (Worker, error) {
 	return post[Worker](ctx, c, "/workers/"+seg(id)+"/cordon", nil)
 }
 
-// UncordonWorker has a worker given executions again.
+// UncordonWorker lets a worker be given work again.
 func (c *Client) UncordonWorker(ctx context.Context, id string) (Worker, error) {
 	return post[Worker](ctx, c, "/workers/"+seg(id)+"/uncordon", nil)
 }
 
-// Scaling tells how many workers the load asks for, over all tenants; in some queues, where they are named.
+// Scaling returns how many workers the load needs, over all tenants, or only for the named queues.
 func (c *Client) Scaling(ctx context.Context, queues ...string) (Scaling, error) {
 	q := params{}
 	q.list("queue", queues)
 	return get[Scaling](ctx, c, q.on("/admin/scaling"))
 }
 
-// QueueStatus tells how the whole installation does, with what happened in each of the last minutes, up to 1440.
+// QueueStatus returns the state of the whole installation, with counts of each of the last minutes, up to 1440.
 func (c *Client) QueueStatus(ctx context.Context, minutes int) (QueueStatus, error) {
 	q := params{}
 	q.number("minutes", minutes)
@@ -228,7 +230,7 @@ func (c *Client) ListNotificationRules(ctx context.Context, p Page) (Notificatio
 	return get[NotificationRules](ctx, c, p.params().on("/notification-rules"))
 }
 
-// NotificationRules goes through all notification rules.
+// NotificationRules iterates over all notification rules.
 func (c *Client) NotificationRules(ctx context.Context) iter.Seq2[NotificationRule, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]NotificationRule, Pagination, error) {
 		page, err := c.ListNotificationRules(ctx, p)
@@ -236,7 +238,7 @@ func (c *Client) NotificationRules(ctx context.Context) iter.Seq2[NotificationRu
 	})
 }
 
-// PutNotificationRule keeps a notification rule in place of any of its name.
+// PutNotificationRule creates or replaces a notification rule.
 func (c *Client) PutNotificationRule(ctx context.Context, name string, r NotificationRuleRequest) (NotificationRule, error) {
 	return put[NotificationRule](ctx, c, "/notification-rules/"+seg(name), r)
 }
@@ -246,7 +248,7 @@ func (c *Client) DeleteNotificationRule(ctx context.Context, name string) (Notif
 	return drop[NotificationRule](ctx, c, "/notification-rules/"+seg(name))
 }
 
-// TestNotificationRule sends a made-up notification; the execution that posts it says its outcome.
+// TestNotificationRule sends a sample notification and returns the execution that delivers it.
 func (c *Client) TestNotificationRule(ctx context.Context, name string) (Triggered, error) {
 	return post[Triggered](ctx, c, "/notification-rules/"+seg(name)+"/test", nil)
 }

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// SignInRequest holds the credential that a browser signs in with.
+// SignInRequest holds the credential with which a browser signs in.
 type SignInRequest struct {
 	Credential string  `json:"credential" doc:"An API key, or a token (JWT)."`
 	Next       *string `json:"next,omitempty" doc:"The path on this server to go to afterwards; anything else becomes /."`
 }
 
-// SignedIn identifies who a request acts for.
+// SignedIn identifies the user or key that a request acts for.
 type SignedIn struct {
 	TenantID      string     `json:"tenant_id" doc:"The tenant; * for a worker key that serves all tenants."`
 	Role          string     `json:"role" enum:"viewer,operator,admin,worker,system"`
@@ -25,7 +25,7 @@ type SignedIn struct {
 	Next          *string    `json:"next,omitempty" doc:"For a sign-in: the path to go to."`
 }
 
-// SignIn is a browser that is signed in, as whoever manages its tenant sees it.
+// SignIn is the sign-in of a browser, as admins of its tenant see it.
 type SignIn struct {
 	SignInID      string    `json:"sign_in_id" doc:"It grants no access; the audit log refers to it."`
 	TenantID      string    `json:"tenant_id"`
@@ -46,29 +46,29 @@ type SignIns struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// SignIn signs in as a browser does. The answer's cookie is what counts then, so it is of use only where the client's
-// http.Client has a jar; other programs send their key with each request.
+// SignIn signs in as a browser does. Later requests are authenticated by the cookie of the response, so the client's
+// http.Client needs a cookie jar; other programs send their key with each request.
 func (c *Client) SignIn(ctx context.Context, r SignInRequest) (SignedIn, error) {
 	return post[SignedIn](ctx, c, "/sign-in", r)
 }
 
-// SignOut ends what SignIn began.
+// SignOut ends the sign-in.
 func (c *Client) SignOut(ctx context.Context) error {
 	_, err := post[struct{}](ctx, c, "/sign-out", nil)
 	return err
 }
 
-// WhoAmI returns who the client's requests act for.
+// WhoAmI returns the user or key that the client's requests act for.
 func (c *Client) WhoAmI(ctx context.Context) (SignedIn, error) {
 	return get[SignedIn](ctx, c, "/session")
 }
 
-// ListSignIns reads a page of the tenant's browsers that are signed in, newest first.
+// ListSignIns reads a page of the tenant's active sign-ins, newest first.
 func (c *Client) ListSignIns(ctx context.Context, p Page) (SignIns, error) {
 	return get[SignIns](ctx, c, p.params().on("/sign-ins"))
 }
 
-// SignIns goes through all of the tenant's browsers that are signed in, newest first.
+// SignIns iterates over the tenant's active sign-ins, newest first.
 func (c *Client) SignIns(ctx context.Context) iter.Seq2[SignIn, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]SignIn, Pagination, error) {
 		page, err := c.ListSignIns(ctx, p)
@@ -76,7 +76,8 @@ func (c *Client) SignIns(ctx context.Context) iter.Seq2[SignIn, error] {
 	})
 }
 
-// EndSignIn has every server refuse a browser that is signed in within 5 s. What it signed in with works on.
+// EndSignIn ends the sign-in of a browser; every server refuses it within 5 s. The credential it signed in with stays
+// valid.
 func (c *Client) EndSignIn(ctx context.Context, id string) (SignIn, error) {
 	return drop[SignIn](ctx, c, "/sign-ins/"+seg(id))
 }

@@ -20,7 +20,7 @@ type SigningSecret struct {
 	Secret    string     `json:"secret,omitempty" doc:"For hmac-sha256: the secret, as whsec_ and base64 (Standard Webhooks). Only in the response that creates or reveals it."`
 }
 
-// SigningSecrets is all of a tenant's, newest first.
+// SigningSecrets lists all signing secrets of a tenant, newest first.
 type SigningSecrets struct {
 	SigningSecrets []SigningSecret `json:"signing_secrets"`
 	Pagination     Pagination      `json:"pagination"`

@@ -26,7 +26,7 @@ type QueueStatus struct {
 	Minutes               []QueueMinute `json:"minutes,omitempty" doc:"As far back as requested, earliest first, without minutes in which nothing happened."`
 }
 
-// QueueDepth counts what waits in a queue.
+// QueueDepth counts the executions that wait in a queue.
 type QueueDepth struct {
 	Queue                string   `json:"queue"`
 	Pending              int      `json:"pending" doc:"Exact up to 10000."`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SupportBundle describes a server for someone who helps from afar: no payloads, no results, no secrets.
+// SupportBundle describes a server for support: no payloads, no results, no secrets.
 type SupportBundle struct {
 	MadeAt    time.Time        `json:"made_at"`
 	Version   string           `json:"version"`
@@ -44,7 +44,7 @@ type SupportSetting struct {
 	Changed bool   `json:"changed" doc:"Whether it differs from the default."`
 }
 
-// SupportBundle reads what someone who helps from afar wants to know of the server that answers. It needs the role system.
+// SupportBundle reads the support bundle of the server that answers. It needs the role system.
 func (c *Client) SupportBundle(ctx context.Context) (SupportBundle, error) {
 	return get[SupportBundle](ctx, c, "/admin/support")
 }
@@ -64,7 +64,7 @@ type TableSize struct {
 	Bytes          *int64 `json:"bytes" doc:"Size with indexes; null if only a full scan would tell."`
 }
 
-// StoreSizes reads how much room what is stored takes up. It needs the role system.
+// StoreSizes reads how much space the stored data takes. It needs the role system.
 func (c *Client) StoreSizes(ctx context.Context) (StoreSizes, error) {
 	return get[StoreSizes](ctx, c, "/admin/sizes")
 }

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// TLS names the files of a client's encrypted connections. All may be left out.
+// TLS names the files for a client's encrypted connections. All are optional.
 type TLS struct {
-	Cert string // the client's own certificate, for servers that want one (mutual TLS), with Key
+	Cert string // the client's own certificate, for servers that require one (mutual TLS), with Key
 	Key  string // its private key
-	CA   string // certificates of those who sign servers' certificates, in place of the system's
+	CA   string // the CA certificates to trust, in place of the system's
 }
 
-// Config reads the files. A certificate that is replaced is used for the next connection; while the new pair cannot be read, the
-// one before is.
+// Config reads the files. A replaced certificate is used for the next connection; if the new pair cannot be read, the
+// old one stays in use.
 func (f TLS) Config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (f.Cert == "") != (f.Key == "") {
@@ -53,7 +53,7 @@ func (f TLS) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// WithTLS has connections use a configuration, such as one of TLS.Config.
+// WithTLS sets the TLS configuration of connections, such as one of TLS.Config.
 func WithTLS(config *tls.Config) Option {
 	return func(c *Client) {
 		if t, ok := c.http.Transport.(*http.Transport); ok {

@@ -27,6 +27,7 @@ type Attempt struct {
 	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: private address ranges that this callback may reach."`
 
 	CallbackHTTPSOnly bool `json:"callback_https_only,omitempty" doc:"Target http: this callback may not go over plain http, nor may its redirects."`
+	WantsResult       bool `json:"wants_result,omitempty" doc:"It is a node of a workflow, whose other nodes may read its result. Target http: report the JSON of the response."`
 }
 
 // The ways an attempt ends.
@@ -36,19 +37,20 @@ const (
 	Cancelled = "CANCELLED"
 	Snoozed   = "SNOOZED"
 	Parked    = "PARKED"
+	Skipped   = "SKIPPED"
 )
 
-// The most that a worker may say of one attempt, in bytes.
+// Limits on what a worker reports of one attempt, in bytes.
 const (
 	MaxResult  = 1 << 20 // of a result, as JSON; a larger one is refused
-	MaxMessage = 10_000  // of an error's message; more is cut off
+	MaxMessage = 10_000  // of an error's message; longer ones are cut off
 )
 
 // Outcome is the result of an attempt, as its worker reports it.
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
-	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED,PARKED" doc:"SNOOZED: run it again after retry_after_ms; it did not fail, and no retry is used up. PARKED: it has not ended; its target took it over and will complete it."`
+	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED,PARKED,SKIPPED" doc:"SNOOZED: run it again after retry_after_ms; it did not fail, and no retry is used up. PARKED: it has not ended; its target took it over and will complete it. SKIPPED: there was nothing to do; the execution ends SKIPPED, and error.message says why."`
 	Result       json.RawMessage   `json:"result,omitempty" doc:"Any JSON of at most 1 MiB."`
 	Error        *Error            `json:"error,omitempty"`
 	Response     *CallbackResponse `json:"response,omitempty"`
@@ -56,7 +58,7 @@ type Outcome struct {
 	RetryAfterMS int64             `json:"retry_after_ms,omitempty" doc:"FAILED: retry no sooner than this. SNOOZED: run again after this; at least 1."`
 }
 
-// Verdict says whether an outcome was taken.
+// Verdict reports whether an outcome was accepted.
 type Verdict struct {
 	ExecutionID string `json:"execution_id"`
 	Verdict     string `json:"verdict" enum:"accepted,refused"`
@@ -76,7 +78,7 @@ type Held struct {
 	Progress     *Progress `json:"progress,omitempty" doc:"Only new progress since the last heartbeat: each report counts as progress for stall_timeout_seconds."`
 }
 
-// Beat is a worker's sign of life: what it holds, and whether it is stopping.
+// Beat is a worker's heartbeat: which leases it holds, and whether it is stopping.
 type Beat struct {
 	Executions []Held `json:"executions" doc:"All executions that you hold. If null or omitted, none is considered forgotten."`
 	Draining   bool   `json:"draining,omitempty"`
@@ -104,7 +106,7 @@ type ClaimRequest struct {
 	WaitSeconds *int `json:"wait_seconds,omitempty" doc:"How long to wait for executions, 0 to 60; default 20."`
 }
 
-// Claimed is the answer to a claim; it is empty when nothing came in time.
+// Claimed is the response to a claim; it is empty if no work came in time.
 type Claimed struct {
 	Attempts []Attempt `json:"attempts"`
 }
@@ -114,7 +116,7 @@ type CompleteRequest struct {
 	Outcomes []Outcome `json:"outcomes"`
 }
 
-// Verdicts says, in order, whether outcomes were taken.
+// Verdicts reports, in order, whether outcomes were accepted.
 type Verdicts struct {
 	Verdicts []Verdict `json:"verdicts"`
 }
@@ -124,7 +126,7 @@ type ReleaseRequest struct {
 	Executions []Held `json:"executions"`
 }
 
-// Session is the answer to a worker's registration.
+// Session is the response to a worker's registration.
 type Session struct {
 	WorkerID     string `json:"worker_id"`
 	Session      string `json:"session"`
@@ -132,14 +134,14 @@ type Session struct {
 	BeatSeconds  int    `json:"beat_seconds"`
 }
 
-// Orders is the answer to a worker's heartbeat.
+// Orders is the response to a worker's heartbeat.
 type Orders struct {
 	Cancel []string `json:"cancel"`
 	Lost   []string `json:"lost" doc:"Stop these: the leases that the heartbeat named are gone. An execution that you hold with a newer token is not listed."`
 	Drain  bool     `json:"drain" doc:"Claim no more, finish what you hold and keep sending heartbeats."`
 }
 
-// Worker is a worker as answered.
+// Worker is a worker as returned by the API.
 type Worker struct {
 	WorkerID   string    `json:"worker_id"`
 	Host       string    `json:"host"`
@@ -155,22 +157,22 @@ type Worker struct {
 	Failed     int64     `json:"failed"`
 	StartedAt  time.Time `json:"started_at"`
 	LastBeatAt time.Time `json:"last_beat_at"`
-	Memory               // as of its last beat; what is unknown is left out
+	Memory               // as of its last heartbeat; unknown values are left out
 }
 
-// Memory is the memory of a worker's process. What it does not know it leaves out.
+// Memory is the memory of a worker's process. Unknown values are left out.
 type Memory struct {
 	MemoryUsed  *int64 `json:"memory_used_bytes,omitempty" doc:"Resident memory of the worker's process. Omitted if unknown."`
 	MemoryLimit *int64 `json:"memory_limit_bytes,omitempty" doc:"Memory it may use: its cgroup limit or, without one, all memory of the machine. Omitted if unknown."`
 }
 
-// Workers is all workers, latest first.
+// Workers lists all workers, newest first.
 type Workers struct {
 	Workers    []Worker   `json:"workers"`
 	Pagination Pagination `json:"pagination"`
 }
 
-// Draining is the answer to draining a worker.
+// Draining is the response to draining a worker.
 type Draining struct {
 	WorkerID string `json:"worker_id"`
 	Status   string `json:"status" enum:"DRAINING"`

@@ -80,7 +80,7 @@ func TestVariablesExist(t *testing.T) {
 const chart = "helm/carillon"
 
 // chosen are settings that the chart makes itself.
-var chosen = []string{"listen", "data", "roles", "tls.cert", "tls.key", "tls.client_ca", "tls.ca", "store.migrate", "secrets.key_file", "artifacts.folder", "commands.folder", "metrics.listen"}
+var chosen = []string{"listen", "data", "roles", "tls.cert", "tls.key", "tls.client_ca", "tls.ca", "store.migrate", "secrets.key_file", "commands.folder", "metrics.listen"}
 
 func TestTheChartsSchemaHasEverySetting(t *testing.T) {
 	path := filepath.Join(chart, "values.schema.json")
@@ -363,5 +363,30 @@ func TestUtilisationOfEachWorkerIsAPanel(t *testing.T) {
 	look(board.Panels)
 	if len(exprs) != 1 || strings.Count(exprs[0], "sum by (instance) (carillon_process_slots{") != 2 || !strings.Contains(exprs[0], `state="busy"`) {
 		t.Errorf("it shows %q, want busy slots of each process as a share of its slots", exprs)
+	}
+}
+
+// The chart scales as SPEC R12 asks without being told: 3 to 20 workers, one for 10 that wait, more after 30 s, fewer after 300 s.
+func TestTheChartsDefaultsOfScaling(t *testing.T) {
+	var values struct {
+		Worker struct {
+			Autoscaling struct {
+				Min     int `yaml:"minReplicas"`
+				Max     int `yaml:"maxReplicas"`
+				Waiting int `yaml:"targetPerReplica"`
+				Up      int `yaml:"scaleUpStabilizationSeconds"`
+				Down    int `yaml:"scaleDownStabilizationSeconds"`
+				Keda    struct {
+					Cooldown int `yaml:"cooldownPeriod"`
+				} `yaml:"keda"`
+			} `yaml:"autoscaling"`
+		} `yaml:"worker"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "helm/carillon/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	a := values.Worker.Autoscaling
+	if got, want := []int{a.Min, a.Max, a.Waiting, a.Up, a.Down, a.Keda.Cooldown}, []int{3, 20, 10, 30, 300, 300}; !slices.Equal(got, want) {
+		t.Errorf("minimum, maximum, waiting for each, seconds up and down, and those of KEDA down to none: %v, want %v", got, want)
 	}
 }

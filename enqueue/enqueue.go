@@ -6,14 +6,12 @@
 //	enqueue.Insert(ctx, tx, enqueue.Options{}, client.JobRequest{Name: "receipt", …})
 //	tx.Commit(ctx)
 //
-// A request is checked as the API checks it, and stored as a server stores it;
-// the servers are woken by the commit, so that the job starts without waiting
-// for anyone to look. Nothing is sent over HTTP and no API key is needed: who
-// may write to the database may create jobs of any tenant.
+// Requests are validated as by the API, and stored as by a server; the commit wakes the servers, so that the job
+// starts without waiting for the next poll. Nothing is sent over HTTP and no API key is needed: anyone who may write
+// to the database may create jobs of any tenant.
 //
-// The package never commits, never rolls back, and leaves the settings of the
-// transaction as they were. Where Insert fails the transaction can continue, as if
-// it had not been called.
+// The package never commits, never rolls back, and leaves the settings of the transaction as they were. Where Insert
+// fails the transaction can continue, as if it had not been called.
 package enqueue
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// book gathers the lines of one attempt's log and sends them, in batches and in order. What it holds is bounded: a writer
-// waits for room, for a while, and then lines are dropped, which a line says.
+// book collects the lines of one attempt's log and sends them, in batches and in order. Its size is limited: a writer
+// waits for room, for a while, and then lines are dropped, which a line reports.
 type book struct {
 	send func(context.Context, client.LogRequest) (client.LogAnswer, error)
 	lost func(error) // told that the lease is gone
@@ -21,17 +21,17 @@ type book struct {
 	all  *atomic.Int64   // bytes that all books of the pool hold
 
 	mu      sync.Mutex
-	lines   []client.LogLine // guarded by mu: those that the server has not taken
+	lines   []client.LogLine // guarded by mu: lines that the server has not accepted
 	size    int              // guarded by mu: bytes of them
 	sent    int              // guarded by mu: lines that it has
-	dropped int              // guarded by mu: lines since the last that was kept
+	dropped int              // guarded by mu: lines dropped since the last that was kept
 	full    bool             // guarded by mu: there was no room for long; nobody waits until there is
-	deaf    bool             // guarded by mu: the server takes no more of this attempt
-	running bool             // guarded by mu: somebody sends
-	ending  bool             // guarded by mu: nothing is gathered any more
+	refused bool             // guarded by mu: the server accepts no more lines of this attempt
+	running bool             // guarded by mu: a goroutine is sending
+	ending  bool             // guarded by mu: no more lines are collected
 	writers []*lineWriter    // guarded by mu
-	room    chan struct{}    // guarded by mu: closed and made again when lines were taken
-	hurry   chan struct{}    // there is enough for a batch, or it is to end
+	room    chan struct{}    // guarded by mu: closed and replaced when lines were accepted
+	hurry   chan struct{}    // there is enough for a batch, or the book is closing
 	idle    chan struct{}    // guarded by mu: closed when nobody sends
 }
 
@@ -53,7 +53,7 @@ func (b *book) line(stream, text string) {
 	var late <-chan time.Time
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.deaf && b.crowded(n) {
+	for !b.refused && b.crowded(n) {
 		if b.full || b.ending {
 			b.dropped++
 			return
@@ -79,7 +79,7 @@ func (b *book) line(stream, text string) {
 			b.full = true
 		}
 	}
-	if b.deaf {
+	if b.refused {
 		return
 	}
 	b.mark(l.At)
@@ -93,7 +93,7 @@ func (b *book) line(stream, text string) {
 	}
 }
 
-// mark says how many lines were dropped before the one that comes. The caller holds mu.
+// mark reports how many lines were dropped before the next one. The caller holds mu.
 func (b *book) mark(at time.Time) {
 	if b.dropped == 0 {
 		return
@@ -103,8 +103,8 @@ func (b *book) mark(at time.Time) {
 	b.dropped = 0
 }
 
-// crowded reports whether there is no room for so many bytes, in this book or in all. A book that is empty has room, since
-// what wakes a writer is that its own lines were taken. The caller holds mu.
+// crowded reports whether there is no room for n bytes, in this book or in all. An empty book always has room, since
+// a writer is only woken when its own lines were accepted. The caller holds mu.
 func (b *book) crowded(n int) bool {
 	return b.size > 0 && (b.size+n > maxOnWay || b.all.Load()+int64(n) > poolOnWay)
 }
@@ -115,13 +115,13 @@ func (b *book) put(l client.LogLine) {
 	b.resize(b.size + len(l.Text) + lineCost)
 }
 
-// resize notes how much the book holds. The caller holds mu.
+// resize records how much the book holds. The caller holds mu.
 func (b *book) resize(size int) {
 	b.all.Add(int64(size - b.size))
 	b.size = size
 }
 
-// wake has what is gathered sent at once.
+// wake sends the collected lines at once.
 func (b *book) wake() {
 	select {
 	case b.hurry <- struct{}{}:
@@ -162,10 +162,10 @@ func (b *book) run() {
 	}
 }
 
-// gather waits a little, so that lines go together, or longer where the server did not answer.
+// gather waits a little, so that lines are sent together, or longer if the server did not answer.
 func (b *book) gather(fails int) {
 	b.mu.Lock()
-	now := b.ending || b.deaf || b.size >= logBatch || len(b.lines) >= batchMost
+	now := b.ending || b.refused || b.size >= logBatch || len(b.lines) >= batchMost
 	b.mu.Unlock()
 	d := logDelay
 	switch {
@@ -197,12 +197,12 @@ func (b *book) batch() []client.LogLine {
 	return b.lines[:len(b.lines):len(b.lines)]
 }
 
-// took notes that the server has a batch.
+// took records that the server has a batch.
 func (b *book) took(batch []client.LogLine, a client.LogAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.deaf {
-		return // it was given up while the batch was on its way
+	if b.refused {
+		return // it was abandoned while the batch was in flight
 	}
 	size := b.size
 	for _, l := range batch {
@@ -213,31 +213,32 @@ func (b *book) took(batch []client.LogLine, a client.LogAnswer) {
 	b.sent += len(batch)
 	b.full = false
 	if len(b.lines) == 0 {
-		b.lines = nil // what was sent is not kept
+		b.lines = nil // sent lines are not kept
 	}
 	if a.Cut {
-		b.deafen()
+		b.discard()
 	}
 	close(b.room)
 	b.room = make(chan struct{})
 }
 
-// stop gives up: the server will not take more.
+// stop gives up: the server will not accept more.
 func (b *book) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.deafen()
+	b.discard()
 	close(b.room)
 	b.room = make(chan struct{})
 }
 
-// deafen forgets what is not sent, and what is to come. The caller holds mu.
-func (b *book) deafen() {
-	b.deaf, b.lines, b.dropped = true, nil, 0
+// discard drops unsent lines, and all later ones. The caller holds mu.
+func (b *book) discard() {
+	b.refused, b.lines, b.dropped = true, nil, 0
 	b.resize(0)
 }
 
-// close sends what is left, and returns when the server has it, will not take it, or has not for too long; then ok is false.
+// close sends what is left, and returns when the server has accepted or refused it, or after too long; then ok is
+// false.
 func (b *book) close(over <-chan struct{}) (ok bool) {
 	b.mu.Lock()
 	writers := b.writers
@@ -247,7 +248,7 @@ func (b *book) close(over <-chan struct{}) (ok bool) {
 	}
 	b.mu.Lock()
 	b.ending = true
-	if !b.deaf {
+	if !b.refused {
 		b.mark(time.Now())
 	}
 	if len(b.lines) > 0 && !b.running {
@@ -272,7 +273,7 @@ func (b *book) close(over <-chan struct{}) (ok bool) {
 	return false
 }
 
-// stale tells the answer that says that the lease is lost.
+// stale reports whether an answer means that the lease is lost.
 func stale(err error) bool {
 	var r *client.Problem
 	return errors.As(err, &r) && r.Code == client.CodeStaleToken

@@ -10,21 +10,22 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// desk holds a shift's work: attempts that wait for a slot, and those that run.
+// desk holds a session's work: attempts that wait for a slot, and those that run.
 type desk struct {
 	mu      sync.Mutex
 	queue   []queued              // guarded by mu
 	running map[string]*running   // guarded by mu; by execution id
 	lost    map[*running]struct{} // guarded by mu: still in their slots, though a newer attempt of the execution came
 	slots   int                   // guarded by mu: how many may run at once
-	asked   int                   // guarded by mu: how many attempts the claims on their way ask for
+	asked   int                   // guarded by mu: how many attempts the claims in flight ask for
 	pace    time.Duration         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}         // a slot became free, or the queue shorter
 	start   func(*running)        // runs one attempt to its end
 	base    context.Context
 	hurry   func() // there is progress to tell of
 	write   func(context.Context, client.LogRequest) (client.LogAnswer, error)
-	onWay   *atomic.Int64 // bytes of logs that the server has not taken
+	onWay   *atomic.Int64 // bytes of logs that the server has not accepted
+	nodes   nodes         // of workflows, that attempts may query; nil: the server does not support it
 }
 
 type queued struct {
@@ -32,22 +33,22 @@ type queued struct {
 	at      time.Time
 }
 
-// How far a pool claims ahead: what its slots get through in ahead, so that short
-// attempts come in large batches and long ones are left to other workers.
+// How far a pool claims ahead: what its slots get through in ahead, so that short attempts come in large batches and
+// long ones are left to other workers.
 const (
 	ahead    = 50 * time.Millisecond
 	maxAhead = 1000
-	second   = 100         // attempts that a claim asks for at least while another is on its way
-	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
+	second   = 100         // minimum number of attempts for a claim while another is in flight
+	tooLong  = time.Second // an attempt that has waited this long for a slot is released
 )
 
 func newDesk(base context.Context, slots int, start func(*running), hurry func()) *desk {
 	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
-// ask returns how many attempts to claim now; whoever is told more than none says with got that the claim was answered. A claim
-// is sent when half of what was claimed ahead has started, and a second one beside it only if it is large, so that claims
-// stay so. full says that there is no room, whatever is on its way.
+// ask returns how many attempts to claim now; if more than none, the caller must call got when the claim was
+// answered. A claim is sent when half of what was claimed ahead has started, and a second one beside it only if it is
+// large, so that claims stay large. full reports that there is no room, regardless of claims in flight.
 func (d *desk) ask() (n int, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,14 +70,14 @@ func (d *desk) ask() (n int, full bool) {
 	return n, false
 }
 
-// got says that a claim for so many was answered.
+// got records that a claim for n attempts was answered.
 func (d *desk) got(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked -= n
 }
 
-// add takes attempts in and starts what there are slots for.
+// add adds attempts and starts those for which there are slots.
 func (d *desk) add(as []client.Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,9 +92,9 @@ func (d *desk) add(as []client.Attempt) {
 	d.fill()
 }
 
-// supersede lets go of an older attempt of an execution that was given out again: its lease is gone, whether the server
-// has said so yet or not. It answers false where it is the new one whose lease is gone, since claims may be answered out of
-// order. The caller holds mu.
+// supersede drops an older attempt of an execution that was handed out again: its lease is gone, whether the server
+// has said so yet or not. It returns false if the new one's lease is the one that is gone, since claims may be
+// answered out of order. The caller holds mu.
 func (d *desk) supersede(a *client.Attempt) bool {
 	if old, ok := d.running[a.ExecutionID]; ok {
 		if old.attempt.FencingToken > a.FencingToken {
@@ -122,17 +123,20 @@ func (d *desk) fill() {
 	}
 }
 
-// next moves the head of the queue to what runs; nil: there is none, or no slot. The caller holds mu.
+// next moves the head of the queue to the running attempts; nil: there is none, or no slot. The caller holds mu.
 func (d *desk) next() *running {
 	for len(d.queue) > 0 && d.taken() < d.slots {
 		a := d.queue[0].attempt
-		d.queue[0] = queued{} // what it was given with is not kept for its sake
+		d.queue[0] = queued{} // so that its payload can be freed
 		d.queue = d.queue[1:]
 		if newer, ok := d.running[a.ExecutionID]; ok && newer.attempt.FencingToken > a.FencingToken {
 			continue // the answer to an older claim came later: this lease is gone
 		}
 		r := newRunning(d.base, *a)
 		r.progress.hurry, r.write, r.onWay = d.hurry, d.write, d.onWay
+		if a.WantsResult {
+			r.nodes = d.nodes
+		}
 		d.running[a.ExecutionID] = r
 		return r
 	}
@@ -178,7 +182,7 @@ func (d *desk) resize(slots int) {
 	d.signal() // there may be room to claim
 }
 
-// waiting takes out of the queue what has waited longer than limit for a slot.
+// waiting removes from the queue what has waited longer than limit for a slot.
 func (d *desk) waiting(limit time.Duration) []client.Held {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,13 +197,13 @@ func (d *desk) waiting(limit time.Duration) []client.Held {
 	}
 	d.queue = keep
 	if len(out) > 0 {
-		d.pace = max(d.pace, limit) // what runs now takes longer than what ran before: claim less far ahead
+		d.pace = max(d.pace, limit) // attempts now take longer than before: claim less far ahead
 		d.signal()
 	}
 	return out
 }
 
-// held lists all that the shift has a lease for, with the progress that is new; told is to be called when the server knows it.
+// held lists all leases of the session, with new progress; call told when the server knows it.
 func (d *desk) held() (out []client.Held, told func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,8 +240,8 @@ func (d *desk) load() int {
 	return d.taken() + len(d.queue)
 }
 
-// stop ends the named executions that run, and takes those out that wait for a slot, so that they never start. It is about
-// the leases that the beat named which brought the order: an attempt that came since is not meant.
+// stop ends the named running executions, and removes those that wait for a slot. It applies to the leases that the
+// heartbeat with the order named: an attempt that came since is not meant.
 func (d *desk) stop(cause error, ids []string, named []client.Held) (waited []client.Held) {
 	meant := make(map[client.Held]bool, len(ids))
 	for _, h := range named {

@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Progress says how far the attempt that ctx belongs to has come: from 0 to 100 percent, and a few words. It is shown in
-// the next beat, which is hurried. Each call is a sign of progress, also one that says the same again. Out of an attempt
-// it does nothing.
+// Progress reports the progress of the attempt that ctx belongs to: from 0 to 100 percent, with a short message. It
+// is sent with the next heartbeat, which is brought forward. Each call is a sign of progress, even with unchanged
+// values. Outside an attempt it does nothing.
 func Progress(ctx context.Context, percent int, message string) {
 	if r := runningOf(ctx); r != nil {
 		r.progress.report(percent, message)
@@ -43,7 +43,7 @@ func (p *progress) report(percent int, message string) {
 	p.hurry()
 }
 
-// news returns what the server does not know yet, if anything, and what to call when it does.
+// news returns what the server does not know yet, if anything, and a function to call when it does.
 func (p *progress) news() (*client.Progress, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,28 +58,39 @@ func (p *progress) news() (*client.Progress, func()) {
 	}
 }
 
-// Snooze is an error that asks for the execution again after d: nothing failed, and no retry is used up.
+// Snooze returns an error that asks to run the execution again after d: nothing failed, and no retry is used up.
 func Snooze(d time.Duration) error { return snooze(max(d, time.Millisecond)) }
 
 type snooze time.Duration
 
 func (s snooze) Error() string { return fmt.Sprintf("again in %s", time.Duration(s)) }
 
-// Never is an error that says that trying again is of no use.
+// Skip returns an error that says that there was nothing to do: the execution ends SKIPPED, with the reason, and is
+// not retried. What follows a node of a workflow that is skipped depends on its trigger.
+func Skip(reason string) error { return skip(reason) }
+
+type skip string
+
+func (s skip) Error() string { return string(s) }
+
+// Never wraps an error so that the execution is not retried.
 func Never(err error) error { return never{err} }
 
 type never struct{ error }
 
 func (n never) Unwrap() error { return n.error }
 
-// Outcome returns the outcome of the error that work ended with: none is a success, Snooze and Never what they say, and any
-// other a failure that may be retried.
+// Outcome returns the outcome for the error that work ended with: nil is a success, Snooze, Skip and Never mean what
+// they say, and any other is a failure that may be retried.
 func Outcome(err error) client.Outcome {
 	if err == nil {
 		return client.Outcome{Status: client.Succeeded}
 	}
 	if s := snooze(0); errors.As(err, &s) {
 		return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, time.Duration(s).Milliseconds())}
+	}
+	if s := skip(""); errors.As(err, &s) {
+		return client.Outcome{Status: client.Skipped, Error: &client.Error{Type: "SKIPPED", Message: err.Error()}}
 	}
 	return client.Outcome{
 		Status: client.Failed, Retryable: !errors.As(err, new(never)), Error: &client.Error{Type: "HANDLER_ERROR", Message: err.Error()},

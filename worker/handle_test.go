@@ -196,6 +196,7 @@ func TestOutcomeOfErrors(t *testing.T) {
 		{plain, client.Outcome{Status: client.Failed, Retryable: true}},
 		{fmt.Errorf("send: %w", Never(plain)), client.Outcome{Status: client.Failed}},
 		{fmt.Errorf("send: %w", Snooze(90*time.Second)), client.Outcome{Status: client.Snoozed, RetryAfterMS: 90_000}},
+		{fmt.Errorf("send: %w", Skip("nobody is to be written to")), client.Outcome{Status: client.Skipped}},
 		{Snooze(-1), client.Outcome{Status: client.Snoozed, RetryAfterMS: 1}},
 	} {
 		got := Outcome(c.err)

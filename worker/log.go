@@ -16,12 +16,12 @@ const (
 	Stdout = "stdout"
 	Stderr = "stderr"
 	Logged = "log"    // what a handler logs, such as through Logger
-	System = "system" // what is said about the log itself
+	System = "system" // notes about the log itself
 )
 
-// Log adds a line to the log of the attempt that ctx belongs to, or several where the text has line breaks. It returns at
-// once unless so much is on the way to the server that it has to wait; what the server does not take for some seconds is dropped, and a
-// line says how much. Out of an attempt it does nothing.
+// Log adds a line to the log of the attempt that ctx belongs to, or several if the text has line breaks. It returns
+// at once unless too much is unsent, and then waits; lines that the server does not accept for some seconds are
+// dropped, and a line reports how many. Outside an attempt it does nothing.
 func Log(ctx context.Context, stream, text string) {
 	b := bookOf(ctx)
 	if b == nil {
@@ -32,8 +32,8 @@ func Log(ctx context.Context, stream, text string) {
 	}
 }
 
-// LogWriter is a writer whose lines go to the log of the attempt that ctx belongs to, as if by Log. What has no line
-// break yet goes when it has one, is too long for a line, or the attempt ends. Several may write at once.
+// LogWriter returns a writer whose lines go to the log of the attempt that ctx belongs to, like Log. An unfinished
+// line is sent when it gets a line break, is too long for a line, or the attempt ends. It is safe for concurrent use.
 func LogWriter(ctx context.Context, stream string) io.Writer {
 	b := bookOf(ctx)
 	if b == nil {
@@ -42,7 +42,7 @@ func LogWriter(ctx context.Context, stream string) io.Writer {
 	return &lineWriter{book: b, stream: stream}
 }
 
-// Logger is a logger whose records are lines of the log of the attempt that ctx belongs to.
+// Logger returns a logger whose records are lines of the log of the attempt that ctx belongs to.
 func Logger(ctx context.Context) *slog.Logger {
 	return slog.New(slog.NewTextHandler(LogWriter(ctx, Logged), &slog.HandlerOptions{
 		Level: slog.LevelDebug,
@@ -63,14 +63,14 @@ func bookOf(ctx context.Context) *book {
 	return r.book()
 }
 
-// lineWriter makes lines of what is written to it.
+// lineWriter splits what is written to it into lines.
 type lineWriter struct {
 	book   *book
 	stream string
 
 	mu    sync.Mutex
-	part  []byte // guarded by mu: of a line that has no end yet
-	known bool   // guarded by mu: to the book, which sends what has no end
+	part  []byte // guarded by mu: of an unfinished line
+	known bool   // guarded by mu: to the book, which sends unfinished lines
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
@@ -107,7 +107,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// emit passes the line on. The caller holds mu.
+// emit adds the line to the book. The caller holds mu.
 func (w *lineWriter) emit() {
 	for len(w.part) > maxLine {
 		w.book.line(w.stream, string(w.part[:maxLine]))
@@ -120,7 +120,7 @@ func (w *lineWriter) emit() {
 	}
 }
 
-// flush passes on what has no end.
+// flush emits an unfinished line.
 func (w *lineWriter) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +129,15 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// How much of a log is on the way.
+// Limits on unsent logs.
 const (
-	maxLine   = 16 << 10               // bytes of a line; a longer one is made several
-	maxOnWay  = 1 << 20                // bytes that an attempt has written and the server has not taken
-	poolOnWay = 64 << 20               // bytes that all attempts of a pool have, about
+	maxLine   = 16 << 10               // bytes of a line; a longer one is split
+	maxOnWay  = 1 << 20                // bytes that an attempt has written and the server has not accepted
+	poolOnWay = 64 << 20               // the same for all attempts of a pool, approximately
 	logBatch  = 128 << 10              // bytes sent at once, about
 	batchMost = 5000                   // lines sent at once
-	logDelay  = 100 * time.Millisecond // for which lines are gathered before they are sent
-	logWait   = 5 * time.Second        // for which a writer waits for room before lines are dropped
-	logFlush  = 15 * time.Second       // for which the end of an attempt waits for its log
-	lineCost  = 64                     // bytes that a line counts beside its text
+	logDelay  = 100 * time.Millisecond // how long lines are collected before they are sent
+	logWait   = 5 * time.Second        // how long a writer waits for room before lines are dropped
+	logFlush  = 15 * time.Second       // how long the end of an attempt waits for its log
+	lineCost  = 64                     // bytes that a line counts besides its text
 )

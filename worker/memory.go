@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Memory is the resident memory of this process, and the most that it may use: the limit of its cgroup (v2), or else all
-// memory of the machine. What cannot be found out is left out.
+// Memory returns the resident memory of this process, and the most that it may use: the limit of its cgroup (v2), or
+// else all memory of the machine. Unknown values are left out.
 func Memory() (m client.Memory) {
 	used, limit := readMemory()
 	if used > 0 {
@@ -21,7 +21,7 @@ func Memory() (m client.Memory) {
 	return m
 }
 
-// pages reads the number of resident pages out of /proc/self/statm; 0: unknown.
+// pages reads the number of resident pages from /proc/self/statm; 0: unknown.
 func pages(statm string) int64 {
 	f := strings.Fields(statm)
 	if len(f) < 2 {
@@ -30,7 +30,7 @@ func pages(statm string) int64 {
 	return bytesIn(f[1])
 }
 
-// memTotal reads the machine's memory out of /proc/meminfo, in bytes; 0: unknown.
+// memTotal reads the machine's memory from /proc/meminfo, in bytes; 0: unknown.
 func memTotal(meminfo string) int64 {
 	for line := range strings.Lines(meminfo) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
@@ -40,7 +40,8 @@ func memTotal(meminfo string) int64 {
 	return 0
 }
 
-// cgroups lists the folders of a process's cgroup (v2) and of those above it, out of /proc/self/cgroup; none: it has no such one.
+// cgroups lists the folders of a process's cgroup (v2) and of those above it, from /proc/self/cgroup; nil if it has
+// none.
 func cgroups(list string) (dirs []string) {
 	const mount = "sys/fs/cgroup"
 	for line := range strings.Lines(list) {

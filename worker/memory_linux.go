@@ -7,7 +7,7 @@ import (
 
 var root = os.DirFS("/")
 
-// readMemory is the resident memory of this process and what it may use, in bytes; 0: unknown.
+// readMemory returns the resident memory of this process and what it may use, in bytes; 0: unknown.
 func readMemory() (used, limit int64) { return residentIn(root), limitIn(root) }
 
 // residentIn reads the resident memory of this process from /proc.
@@ -19,7 +19,7 @@ func residentIn(root fs.FS) int64 {
 	return pages(string(data)) * int64(os.Getpagesize())
 }
 
-// limitIn is the smallest of the machine's memory and the limits of the process's cgroup and of those above it.
+// limitIn returns the smallest of the machine's memory and the limits of the process's cgroup and of those above it.
 func limitIn(root fs.FS) int64 {
 	var least int64
 	if data, err := fs.ReadFile(root, "proc/meminfo"); err == nil {

@@ -4,7 +4,8 @@ package worker
 
 import "runtime/metrics"
 
-// readMemory returns what Go's runtime holds of the operating system's memory. How much the process may use is unknown.
+// readMemory returns the memory that Go's runtime holds from the operating system. How much the process may use is
+// unknown.
 func readMemory() (used, limit int64) {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

@@ -13,21 +13,21 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// maxReport bounds the bytes of one report, of which a server takes 16 MiB, and maxOutcomes what is in it: twice what is
-// claimed ahead, so that what ended while a report was on its way is the next, with no rest.
+// maxReport limits the bytes of one report, of which a server accepts 16 MiB, and maxOutcomes its number of outcomes:
+// twice what is claimed ahead, so that everything that ended while a report was in flight fits into the next.
 const (
 	maxReport   = 8 << 20
 	maxOutcomes = 2 * maxAhead
 )
 
-// sound makes an outcome one that can be reported: a result that cannot makes it a failure, since it would be the same
-// the next time, and a message that is too long is cut off.
+// sound makes an outcome reportable: an invalid result makes it a failure, since it would be the same the next time,
+// and a message that is too long is cut off.
 func sound(o client.Outcome) client.Outcome {
 	switch n := len(o.Result); {
 	case n > client.MaxResult:
-		o = unfit(o, fmt.Sprintf("the result has %d bytes; at most %d can be kept", n, client.MaxResult))
+		o = unfit(o, "RESULT_TOO_LARGE", fmt.Sprintf("the result has %d bytes; at most %d can be kept: store it as an artifact", n, client.MaxResult))
 	case n > 0 && !json.Valid(o.Result):
-		o = unfit(o, fmt.Sprintf("the result is not valid JSON; it begins with %q", short(string(o.Result), 100)))
+		o = unfit(o, "HANDLER_ERROR", fmt.Sprintf("the result is not valid JSON; it begins with %q", short(string(o.Result), 100)))
 	}
 	if e := o.Error; e != nil && len(e.Message) > client.MaxMessage {
 		e := *e
@@ -43,14 +43,14 @@ func sound(o client.Outcome) client.Outcome {
 }
 
 // unfit is the failure that stands for an outcome which cannot be reported. Only what had failed by itself is retried.
-func unfit(o client.Outcome, why string) client.Outcome {
+func unfit(o client.Outcome, kind, why string) client.Outcome {
 	return client.Outcome{
 		ExecutionID: o.ExecutionID, FencingToken: o.FencingToken, Status: client.Failed, Retryable: o.Status == client.Failed && o.Retryable,
-		Error: &client.Error{Type: "HANDLER_ERROR", Message: short("the outcome "+o.Status+" could not be reported: "+why, client.MaxMessage)},
+		Error: &client.Error{Type: kind, Message: short("the outcome "+o.Status+" could not be reported: "+why, client.MaxMessage)},
 	}
 }
 
-// short is the beginning of a text, of at most so many bytes.
+// short returns the beginning of a text, of at most n bytes.
 func short(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -59,7 +59,7 @@ func short(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(dots)], "") + dots
 }
 
-// weight is about how many bytes an outcome has on the way, at most.
+// weight returns the approximate maximum size of an outcome on the wire.
 func weight(o client.Outcome) int {
 	const escaped = 6 // bytes for one, in a text full of control characters
 	n := 512 + len(o.Result)
@@ -72,7 +72,8 @@ func weight(o client.Outcome) int {
 	return n
 }
 
-// report passes outcomes on in batches until there are no more: whatever ended while one batch was on its way is the next.
+// report reports outcomes in batches until there are no more: everything that ended while one batch was in flight is
+// the next.
 func (h *shift) report() {
 	var batch []client.Outcome
 	size := 0
@@ -108,8 +109,8 @@ func (h *shift) report() {
 	}
 }
 
-// deliver reports a batch. Where the server cannot take it as it is, the outcome that is to blame is found by halves, and
-// reported as a failure instead.
+// deliver reports a batch. If the server cannot accept it as it is, deliver finds the outcome to blame by halves, and
+// reports it as a failure instead.
 func (h *shift) deliver(batch []client.Outcome) {
 	err := h.send(batch)
 	if err == nil {
@@ -121,14 +122,15 @@ func (h *shift) deliver(batch []client.Outcome) {
 		return
 	}
 	h.p.log.Error("an outcome cannot be reported; it is reported as a failure", "execution", batch[0].ExecutionID, "error", err)
-	if err := h.send([]client.Outcome{unfit(batch[0], err.Error())}); err != nil {
+	if err := h.send([]client.Outcome{unfit(batch[0], "HANDLER_ERROR", err.Error())}); err != nil {
 		h.p.log.Error("nor can the failure be reported; the execution will be given out again", "execution", batch[0].ExecutionID, "error", err)
 		h.told(batch)
 	}
 }
 
-// send tries to report a batch until the server has answered it, the session has ended or the time to drain is up; what is
-// then not reported is handed back as the worker leaves. It returns an error if the server will never take the batch.
+// send tries to report a batch until the server has answered it, the session has ended or the time to drain is up;
+// what is then unreported is released when the worker leaves. It returns an error if the server will never accept the
+// batch.
 func (h *shift) send(batch []client.Outcome) error {
 	for fails := 0; !h.ended() && !h.givenUp; {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -161,10 +163,10 @@ func (h *shift) send(batch []client.Outcome) error {
 	return nil
 }
 
-// wait passes the time until the next try, if there is to be one.
+// wait waits until the next try, if there is to be one.
 func (h *shift) wait(d time.Duration, why error) {
 	select {
-	case <-h.late: // looked at first: past it there is no other try
+	case <-h.late: // checked first: after it there is no other try
 		h.giveUp(why)
 		return
 	default:
@@ -183,10 +185,10 @@ func (h *shift) giveUp(why error) {
 	h.givenUp = true
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.p.log.Error("the time to stop is up and outcomes are not reported; their executions are handed back", "worker", h.session.WorkerID, "outcomes", len(h.untold), "error", why)
+	h.p.log.Error("the time to stop is up and outcomes are not reported; their executions are handed back", "worker", h.session.WorkerID, "outcomes", len(h.unanswered), "error", why)
 }
 
-// hopeless tells a request that the server will never take from one that it does not take now, or from this worker.
+// hopeless reports whether the server will never accept a request, rather than not now, or not from this worker.
 func hopeless(err error) bool {
 	var r *client.Problem
 	if !errors.As(err, &r) {
@@ -194,16 +196,16 @@ func hopeless(err error) bool {
 	}
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false // it is not about what the request says
+		return false // it is not about the content of the request
 	}
 	return r.Status >= 400 && r.Status < 500
 }
 
-// told notes that the server has answered for a batch.
+// told records that the server has answered for a batch.
 func (h *shift) told(batch []client.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range batch {
-		delete(h.untold, client.Held{ExecutionID: o.ExecutionID, FencingToken: o.FencingToken})
+		delete(h.unanswered, client.Held{ExecutionID: o.ExecutionID, FencingToken: o.FencingToken})
 	}
 }

@@ -9,22 +9,24 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// running is an attempt that runs, and the context that it runs in, which ends with the attempt's time, when it is stopped,
-// and with all that runs. Most short attempts never look at their context, and a context that can end costs more than
-// all else that a worker does for one; so it is made when somebody first waits for it, or derives another from it.
+// running is an attempt that runs, and the context that it runs in, which ends with the attempt's time, when it is
+// stopped, and with all that runs. Most short attempts never use their context, and a cancellable context costs more
+// than everything else that a worker does for one; so it is created when somebody first waits for it, or derives
+// another from it.
 type running struct {
 	attempt  client.Attempt
 	progress progress
 	write    func(context.Context, client.LogRequest) (client.LogAnswer, error)
 	onWay    *atomic.Int64 // bytes of logs, of all attempts of the pool
+	nodes    nodes         // nil: it is not a node of a workflow
 	base     context.Context
 	until    time.Time // when the attempt's time is up
 
 	mu    sync.Mutex
 	log   *book                   // guarded by mu: made with the first line
 	cause error                   // guarded by mu: why it was stopped; nil: it was not
-	left  bool                    // guarded by mu: whoever ran it has returned before it was stopped
-	calm  context.Context         // guarded by mu: what ends when it is stopped, whatever its time, once it was needed …
+	left  bool                    // guarded by mu: its executor has returned before it was stopped
+	calm  context.Context         // guarded by mu: cancelled when it is stopped, regardless of its time; created when needed …
 	end   context.CancelCauseFunc // … how that is stopped …
 	whole context.Context         // … the context itself …
 	free  context.CancelFunc      // … and how that ends alone
@@ -42,7 +44,7 @@ func newRunning(base context.Context, a client.Attempt) *running {
 
 type runningKey struct{}
 
-// runningOf is the attempt that a context belongs to; nil: none.
+// runningOf returns the attempt that a context belongs to; nil: none.
 func runningOf(ctx context.Context) *running {
 	r, _ := ctx.Value(runningKey{}).(*running)
 	return r
@@ -54,7 +56,7 @@ func (r *running) Deadline() (time.Time, bool) { return r.until, true }
 // Done is closed when the context ends.
 func (r *running) Done() <-chan struct{} { return r.context().Done() }
 
-// Err says whether the context has ended.
+// Err returns why the context has ended.
 func (r *running) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +76,7 @@ func (r *running) Err() error {
 // late reports whether the attempt's time is up.
 func (r *running) late() bool { return !time.Now().Before(r.until) }
 
-// Value is the attempt for its own key; package context asks by keys of its own, and then needs a context of its own.
+// Value returns the attempt for its own key; package context uses its own keys, and then needs a real context.
 func (r *running) Value(key any) any {
 	if key == (runningKey{}) {
 		return r
@@ -88,7 +90,8 @@ func (r *running) context() context.Context {
 	return r.make()
 }
 
-// make makes the context if there is none yet, as it would be had it been there all the time. The caller holds mu.
+// make creates the context if there is none yet, in the state that it would have had from the start. The caller holds
+// mu.
 func (r *running) make() context.Context {
 	if r.whole != nil {
 		return r.whole
@@ -101,13 +104,13 @@ func (r *running) make() context.Context {
 	if r.cause != nil {
 		r.end(r.cause)
 	}
-	if !r.left { // else it has ended, and its time does not matter any more
+	if !r.left { // otherwise it has ended, and its time does not matter any more
 		r.whole, r.free = context.WithDeadline(r.calm, r.until)
 	}
 	return r.whole
 }
 
-// stop ends the context for a reason; the first counts.
+// stop ends the context for a reason; the first one counts.
 func (r *running) stop(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +128,7 @@ func (r *running) stop(cause error) {
 	}
 }
 
-// leave ends the context for whatever whoever ran the attempt has left behind; the end of its log is yet to be sent.
+// leave ends the context for anything that the executor has left behind; the end of its log is yet to be sent.
 func (r *running) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +159,7 @@ func (r *running) over() {
 	r.stop(context.Canceled)
 }
 
-// book returns where the attempt's lines go.
+// book returns the log of the attempt.
 func (r *running) book() *book {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +171,7 @@ func (r *running) book() *book {
 	return r.log
 }
 
-// closeLog sends what is left of the attempt's log; ok is false where the server has not taken it.
+// closeLog sends the rest of the attempt's log; ok is false if the server has not accepted it.
 func (r *running) closeLog(over <-chan struct{}) (ok bool) {
 	r.mu.Lock()
 	b := r.log

@@ -19,22 +19,22 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Options are the options of a worker; the zero value will do.
+// Options are the options of a worker; the zero value is valid.
 type Options struct {
 	Slots   int           // attempts run at once; 0: 10
 	Queues  []string      // none: every queue
 	Labels  []string      // that jobs may require
-	Drain   time.Duration // how long a stop waits for what runs; 0: 30 s
+	Drain   time.Duration // how long a stop waits for running attempts; 0: 30 s
 	Host    string        // shown to people; "": this machine's name
 	Version string        // of the program, shown to people
-	Logger  *slog.Logger  // what the worker has to say about itself; nil: slog.Default
+	Logger  *slog.Logger  // for the worker's own messages; nil: slog.Default
 }
 
-// Handler runs one attempt. What it returns is kept as the execution's result, as JSON; nil: there is none. An error is a
-// failure that is retried as the job's policy says, unless it is made by Never or Snooze.
+// Handler runs one attempt. What it returns is stored as the execution's result, as JSON; nil: there is none. An
+// error is a failure that is retried under the job's policy, unless it is made by Never, Snooze or Skip.
 type Handler func(ctx context.Context, a client.Attempt) (result any, err error)
 
-// Middleware is wrapped around handlers.
+// Middleware wraps handlers.
 type Middleware func(next Handler) Handler
 
 // Worker runs the handlers of a program for one or more servers.
@@ -49,8 +49,8 @@ type Worker struct {
 	running  bool               // guarded by mu
 }
 
-// Dial makes a worker of the servers at the given addresses, such as https://carillon.example, with an API key of the role
-// worker. It connects when it runs; what is wrong with an address Run tells.
+// Dial makes a worker of the servers at the given addresses, such as https://carillon.example, with an API key of the
+// role worker. It connects when it runs; Run reports an invalid address.
 func Dial(servers []string, token string, o Options) *Worker {
 	w := Serve(client.New(servers, token), o)
 	if len(servers) == 0 {
@@ -64,15 +64,15 @@ func Dial(servers []string, token string, o Options) *Worker {
 	return w
 }
 
-// Use wraps handlers, those that were registered before it too. The first is the outermost.
+// Use wraps all handlers, including those registered before. The first is the outermost.
 func (w *Worker) Use(ms ...Middleware) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.around = append(w.around, ms...)
 }
 
-// Register has a handler run the executions of a kind: those of jobs with the target worker that name it. It panics where
-// the kind has one, or the worker runs.
+// Register registers a handler for the executions of a kind: those of jobs with the target worker that name it. It
+// panics if the kind has one already, or the worker is running.
 func (w *Worker) Register(kind string, h Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,13 +87,13 @@ func (w *Worker) Register(kind string, h Handler) {
 	w.handlers[kind] = h
 }
 
-// Handle has f run the executions of a kind, with the payload decoded into its type. A payload that does not fit is a
-// failure that is not tried again.
+// Handle registers f for the executions of a kind, with the payload decoded into its type. A payload that does not
+// fit is a failure that is not retried.
 func Handle[T any](w *Worker, kind string, f func(ctx context.Context, in T) error) {
 	HandleResult(w, kind, func(ctx context.Context, in T) (any, error) { return nil, f(ctx, in) })
 }
 
-// HandleResult is Handle for a function that has a result, which is kept as JSON.
+// HandleResult is Handle for a function with a result, which is stored as JSON.
 func HandleResult[T, R any](w *Worker, kind string, f func(ctx context.Context, in T) (R, error)) {
 	w.Register(kind, func(ctx context.Context, a client.Attempt) (any, error) {
 		var in T
@@ -106,8 +106,8 @@ func HandleResult[T, R any](w *Worker, kind string, f func(ctx context.Context, 
 	})
 }
 
-// Run serves until ctx ends, then waits for what runs as long as Drain says, hands the rest back and returns nil. It
-// returns an error where a server says that it will never let the worker in. While no server answers it tries again.
+// Run serves until ctx ends, then waits for running attempts as long as Drain says, releases the rest and returns
+// nil. It returns an error if a server refuses the worker permanently. While no server answers it retries.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.bad != nil {
 		return w.bad
@@ -144,8 +144,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return refusal
 }
 
-// Execute runs an attempt with the handler of its kind. It is what Run has the attempts run with, and how a test runs one
-// without a server.
+// Execute runs an attempt with the handler of its kind. Run uses it for every attempt, and a test can use it without
+// a server.
 func (w *Worker) Execute(ctx context.Context, a client.Attempt) (out client.Outcome) {
 	if runningOf(ctx) == nil {
 		ctx = context.WithValue(ctx, runningKey{}, &running{attempt: a, progress: progress{hurry: func() {}}})
@@ -206,7 +206,7 @@ func failure(ctx context.Context, err error) client.Outcome {
 	return out
 }
 
-// excerpt is the part of a stack that tells where a panic began.
+// excerpt returns the part of a stack that shows where a panic began.
 func excerpt(stack []byte) string {
 	lines := strings.Split(string(stack), "\n")
 	for i, l := range lines {
@@ -218,8 +218,8 @@ func excerpt(stack []byte) string {
 	return strings.Join(lines[:min(len(lines), 12)], "\n")
 }
 
-// AttemptFrom is the attempt that ctx belongs to: its execution, number, fencing token, idempotency key and deadline among
-// others.
+// AttemptFrom returns the attempt that ctx belongs to: its execution, number, fencing token, idempotency key and
+// deadline among others.
 func AttemptFrom(ctx context.Context) (a client.Attempt, ok bool) {
 	if r := runningOf(ctx); r != nil {
 		return r.attempt, true
@@ -227,13 +227,13 @@ func AttemptFrom(ctx context.Context) (a client.Attempt, ok bool) {
 	return a, false
 }
 
-// Traceparent is the W3C trace context that the attempt of ctx is part of, for a tracer to continue from; "": none.
+// Traceparent returns the W3C trace context of ctx's attempt, for a tracer to continue from; "" if there is none.
 func Traceparent(ctx context.Context) string {
 	a, _ := AttemptFrom(ctx)
 	return a.Traceparent
 }
 
-// Serve makes a worker over a source of its own, such as one that a test has made.
+// Serve makes a worker over another source, such as one made by a test.
 func Serve(src Source, o Options) *Worker {
 	if o.Slots == 0 {
 		o.Slots = 10

@@ -23,30 +23,33 @@ type shift struct {
 	kill     context.CancelCauseFunc // ends everything that runs
 	over     chan struct{}           // closed when the session has ended
 	draining atomic.Bool
-	hurry    chan struct{} // there is something to tell before the next beat's time
-	drain    chan struct{} // closed when the server has asked it to take nothing more
+	hurry    chan struct{} // there is something to report before the next heartbeat is due
+	drain    chan struct{} // closed when the server has asked it to take no more work
 	once     sync.Once
-	full     atomic.Bool // the slots did not suffice lately
+	full     atomic.Bool // the slots were all in use lately
 	results  chan client.Outcome
-	noMore   chan struct{} // closed when nothing that counts comes into results any more
+	noMore   chan struct{} // closed when no more outcomes that count come into results
 	late     chan struct{} // closed when the time to drain is up
-	givenUp  bool          // of the goroutine that reports: past that time a report was not answered
+	givenUp  bool          // of the reporting goroutine: after that time a report was not answered
 
-	giveBack chan struct{} // something is owed
-	mu       sync.Mutex
-	owed     []client.Held            // guarded by mu: attempts that did not start and are to be handed back
-	untold   map[client.Held]struct{} // guarded by mu: attempts that have ended, which the server has not yet answered for
+	giveBack   chan struct{} // something is owed
+	mu         sync.Mutex
+	owed       []client.Held            // guarded by mu: attempts that did not start and are to be released
+	unanswered map[client.Held]struct{} // guarded by mu: ended attempts for which the server has not answered yet
 
-	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
+	answered atomic.Pointer[time.Time] // when the last answered heartbeat was sent, on the monotonic clock
 }
 
 func newShift(p *Pool, s client.Session) *shift {
-	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
+	// Running attempts outlive the context that asks the pool to stop: the pool then drains.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, maxOutcomes), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, maxOutcomes), noMore: make(chan struct{}), late: make(chan struct{}), unanswered: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
 	h.desk.onWay = &p.onWay
 	h.desk.write = func(ctx context.Context, r client.LogRequest) (client.LogAnswer, error) { return p.src.Logs(ctx, s, r) }
+	if src, ok := p.src.(Nodes); ok {
+		h.desk.nodes = asked{src, s}
+	}
 	if p.drained.Load() {
 		h.retire()
 	}
@@ -54,7 +57,7 @@ func newShift(p *Pool, s client.Session) *shift {
 	return h
 }
 
-// end marks the session as ended and stops all that runs under it.
+// end marks the session as ended and stops everything that runs under it.
 func (h *shift) end(why error) {
 	h.once.Do(func() {
 		h.p.log.Warn("the session has ended; stopping what ran under it", "worker", h.session.WorkerID, "running", h.desk.busy(), "reason", why)
@@ -99,7 +102,7 @@ func (h *shift) run(ctx context.Context) {
 		}
 	}()
 	if !h.draining.Load() {
-		var claims sync.WaitGroup // two, so that the next batch is on its way while the last is worked off
+		var claims sync.WaitGroup // two, so that the next batch is in flight while the last is processed
 		claims.Go(func() { h.claim(claiming) })
 		claims.Go(func() { h.claim(claiming) })
 		claims.Wait()
@@ -126,7 +129,7 @@ func (h *shift) run(ctx context.Context) {
 	}
 }
 
-// hasten asks for a beat before its time.
+// hasten sends the next heartbeat early.
 func (h *shift) hasten() {
 	select {
 	case h.hurry <- struct{}{}:
@@ -134,7 +137,7 @@ func (h *shift) hasten() {
 	}
 }
 
-// retire makes the shift take nothing more, as the server asked; it stays so in later sessions.
+// retire makes the shift take no more work, as the server asked; that also applies to later sessions.
 func (h *shift) retire() {
 	if h.draining.Swap(true) {
 		return
@@ -184,7 +187,7 @@ func (h *shift) claim(ctx context.Context) {
 	}
 }
 
-// tend changes the number of slots with the demand, and hands back what has waited too long for one.
+// tend adapts the number of slots to the demand, and releases attempts that have waited too long for one.
 func (h *shift) tend(ctx context.Context) {
 	tick := time.NewTicker(h.p.cfg.Scale)
 	defer tick.Stop()
@@ -205,7 +208,8 @@ func (h *shift) tend(ctx context.Context) {
 	}
 }
 
-// wanted returns how many slots there should be: what runs or has a lease, and what waits at the server, within the bounds.
+// wanted returns how many slots there should be: for what runs or has a lease, and what waits at the server, within
+// the bounds.
 func (h *shift) wanted(ctx context.Context, slots int) int {
 	full := h.full.Swap(false)
 	g, ok := h.p.src.(Gauge)
@@ -219,7 +223,8 @@ func (h *shift) wanted(ctx context.Context, slots int) int {
 	return scaled(slots, h.desk.busy(), full, h.p.cfg)
 }
 
-// scaled returns how many slots there should be where nobody knows what waits: twice as many while the last ones did not suffice, fewer while half of them are idle.
+// scaled returns how many slots there should be if nobody knows what waits: twice as many while all of the last ones
+// were used, fewer while half of them are idle.
 func scaled(slots, busy int, full bool, c Config) int {
 	switch {
 	case full:
@@ -230,11 +235,11 @@ func scaled(slots, busy int, full bool, c Config) int {
 	return slots
 }
 
-// beat keeps the session alive until ctx ends. When no beat has been answered for so long that the
-// leases may be gone, it ends the session by itself: by the monotonic clock, whatever the wall says.
+// beat keeps the session alive until ctx ends. When no heartbeat has been answered for so long that the leases may be
+// gone, it ends the session by itself: by the monotonic clock, whatever the wall clock says.
 func (h *shift) beat(ctx context.Context) {
 	every := time.Duration(h.session.BeatSeconds) * time.Second
-	enough := h.lease() - every/2 // of silence: a second beat is tried after one that hung
+	enough := h.lease() - every/2 // of silence: a second heartbeat is tried after one that hung
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var nudged <-chan struct{}
@@ -260,7 +265,7 @@ func (h *shift) beat(ctx context.Context) {
 		}
 		asked := time.Now()
 		soon, last = nil, asked
-		// A beat that hangs must not keep what runs from being stopped before the lease ends.
+		// A hanging heartbeat must not keep attempts from being stopped before the lease ends.
 		call, cancel := context.WithTimeout(ctx, max(0, min(every, enough-h.silent())))
 		held, told := h.held()
 		err := failpoint.Hit("worker.beforeHeartbeat")
@@ -286,7 +291,7 @@ func (h *shift) beat(ctx context.Context) {
 				h.retire()
 			}
 			if len(orders.Cancel) > 0 {
-				h.owe(h.desk.stop(ErrCancelled, orders.Cancel, held)) // handed back, it ends as cancelled
+				h.owe(h.desk.stop(ErrCancelled, orders.Cancel, held)) // released, it ends as cancelled
 			}
 			if len(orders.Lost) > 0 {
 				h.desk.stop(ErrLeaseLost, orders.Lost, held)
@@ -298,13 +303,13 @@ func (h *shift) beat(ctx context.Context) {
 // hurried limits how close together early heartbeats are.
 const hurried = time.Second
 
-// held lists all that the shift has a lease for; told is to be called when the server knows.
+// held lists all leases of the session; call told when the server knows.
 func (h *shift) held() (held []client.Held, told func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held, told = h.desk.held()
 	held = append(held, h.owed...)
-	return slices.AppendSeq(held, maps.Keys(h.untold)), told
+	return slices.AppendSeq(held, maps.Keys(h.unanswered)), told
 }
 
 // silent returns how long ago the last answered heartbeat was sent.
@@ -312,28 +317,29 @@ func (h *shift) silent() time.Duration { return time.Since(*h.answered.Load()) }
 
 func (h *shift) lease() time.Duration { return time.Duration(h.session.LeaseSeconds) * time.Second }
 
-// execute runs one attempt and passes its outcome on, unless the lease went with it.
+// execute runs one attempt and reports its outcome, unless the lease was lost with it.
 func (h *shift) execute(r *running) {
 	h.p.busy.Add(1)
 	defer h.p.busy.Add(-1)
 	a := &r.attempt
 	if silent := h.silent(); silent > h.lease() {
-		// This process stood still for so long that the lease may be gone. The session must not live on: nobody would run this.
+		// This process was suspended for so long that the lease may be gone. The session must not live on: nobody
+		// would run this.
 		h.end(fmt.Errorf("no beat was answered for %v", silent.Round(time.Second)))
 		return
 	}
 	out := sound(h.protect(r, *a))
 	r.leave()
-	if !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
+	if !r.closeLog(h.over) && !h.ended() { // before the outcome, which ends the lease
 		h.p.log.Warn("the end of an attempt's log could not be sent", "execution", a.ExecutionID)
 	}
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
 	cause := r.stopped()
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
-		return // the server has the execution back, or is about to be given it
+		return // the server has the execution back, or is about to get it
 	}
 	h.mu.Lock()
-	h.untold[client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}] = struct{}{}
+	h.unanswered[client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}] = struct{}{}
 	h.mu.Unlock()
 	select {
 	case h.results <- out:
@@ -359,7 +365,7 @@ func (h *shift) protect(ctx context.Context, a client.Attempt) (out client.Outco
 	return out
 }
 
-// owe notes attempts that did not start and are to be handed back.
+// owe records attempts that did not start and are to be released.
 func (h *shift) owe(held []client.Held) {
 	if len(held) == 0 {
 		return
@@ -373,7 +379,7 @@ func (h *shift) owe(held []client.Held) {
 	}
 }
 
-// release hands back what is owed; what the server does not answer for stays owed.
+// release releases what is owed; what the server does not answer for stays owed.
 func (h *shift) release() {
 	h.mu.Lock()
 	held := h.owed
@@ -392,10 +398,11 @@ func (h *shift) release() {
 	}
 }
 
-// finish hands back what has not started and waits for what runs, until the time for it is up; then it stops the rest.
+// finish releases what has not started and waits for running attempts, until the time for it is up; then it stops the
+// rest.
 func (h *shift) finish() {
 	h.owe(h.desk.waiting(0))
-	h.release() // what this does not reach, leaving will
+	h.release() // leaving releases what this does not reach
 	if err := failpoint.Hit("shutdown.midDrain"); err != nil {
 		h.end(err)
 	}
@@ -414,11 +421,11 @@ func (h *shift) finish() {
 	}
 }
 
-// grace sets how long an executor has to return from what was stopped.
+// grace is how long an executor has to return after a stop.
 const grace = 5 * time.Second
 
-// await waits until the executor has returned from everything that was stopped. What does not heed its context is left
-// behind: it must keep neither the process from ending nor the pool from a new session.
+// await waits until the executor has returned from everything that was stopped. An attempt that ignores its context
+// is abandoned: it must keep neither the process from ending nor the pool from a new session.
 func (h *shift) await() {
 	enough := time.NewTimer(grace)
 	defer enough.Stop()
@@ -432,7 +439,7 @@ func (h *shift) await() {
 	}
 }
 
-// abandon hands back what runs on although it was stopped.
+// abandon releases attempts that continue although they were stopped.
 func (h *shift) abandon() {
 	held, _ := h.desk.held()
 	ids := make([]string, len(held))

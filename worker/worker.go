@@ -12,11 +12,11 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Source is a server as a worker sees it. A call that returns ErrSession says that the session has ended.
+// Source is a server as a worker sees it. A call that returns ErrSession means that the session has ended.
 type Source interface {
 	Register(ctx context.Context, r client.Registration) (client.Session, error)
-	// Claim waits until there is something, or ctx ends, and leases up to limit attempts. A session may have two claims on
-	// their way at once.
+	// Claim waits until there is work, or ctx ends, and leases up to limit attempts. A session may have two claims in
+	// flight at once.
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
 	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
@@ -26,12 +26,12 @@ type Source interface {
 	Leave(ctx context.Context, s client.Session) error
 }
 
-// Nudger is a Source that can ask for a beat before its time.
+// Nudger is a Source that can request an early heartbeat.
 type Nudger interface {
 	Nudged() <-chan struct{}
 }
 
-// Gauge is a Source that can tell how many executions wait for the worker; it counts up to most.
+// Gauge is a Source that can count the executions that wait for the worker, up to most.
 type Gauge interface {
 	Waiting(ctx context.Context, s client.Session, most int) (int, error)
 }
@@ -50,7 +50,7 @@ var (
 	ErrStopping  = errors.New("the worker is stopping")
 )
 
-// ErrSession says that the server has ended the worker's session.
+// ErrSession means that the server has ended the worker's session.
 var ErrSession = client.ErrSession
 
 // Config holds the options of a pool.
@@ -61,12 +61,12 @@ type Config struct {
 	Queues   []string // none: every queue
 	Targets  []string
 	Kinds    []string      // of handlers, for the target worker
-	Slots    int           // attempts run at once, to begin with
-	MaxSlots int           // and at most: as many as run and wait, if the source is a Gauge; else twice as many while they do not suffice
-	Scale    time.Duration // how often the number of slots is looked at
-	Drain    time.Duration // how long a stop waits for what runs
+	Slots    int           // initial number of concurrent attempts
+	MaxSlots int           // and the maximum: as many as run and wait, if the source is a Gauge; else twice as many while all are in use
+	Scale    time.Duration // how often the number of slots is adapted
+	Drain    time.Duration // how long a stop waits for running attempts
 	Logger   *slog.Logger
-	Refused  func(err error) (end bool) // asked whether Run ends because the pool could not register; nil: it tries again
+	Refused  func(err error) (end bool) // decides whether Run ends because the pool could not register; nil: it retries
 }
 
 func (c Config) withDefaults() Config {
@@ -92,12 +92,12 @@ type Pool struct {
 	log  *slog.Logger
 
 	registered atomic.Bool
-	drained    atomic.Bool  // the server asked it to take nothing more
+	drained    atomic.Bool  // the server asked it to take no more work
 	busy       atomic.Int64 // attempts that run
-	onWay      atomic.Int64 // bytes of logs that the server has not taken
+	onWay      atomic.Int64 // bytes of logs that the server has not accepted
 }
 
-// Use returns how many attempts run in the pool, and how many may run at most.
+// Use returns how many attempts are running in the pool, and their maximum.
 func (p *Pool) Use() (running, capacity int) { return int(p.busy.Load()), p.cfg.MaxSlots }
 
 // Registered reports whether the pool has a session.
@@ -109,7 +109,7 @@ func New(src Source, exec Executor, cfg Config) *Pool {
 	return &Pool{src: src, exec: exec, cfg: cfg, log: cfg.Logger}
 }
 
-// Run serves until ctx ends and all that ran has ended or was handed back.
+// Run serves until ctx ends and everything that ran has ended or was released.
 func (p *Pool) Run(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; {
 		s, err := p.src.Register(ctx, client.Registration{
@@ -135,7 +135,7 @@ func (p *Pool) Run(ctx context.Context) {
 	}
 }
 
-// barred tells an answer that will be the same the next time from one that may not be.
+// barred reports whether an answer will be the same the next time.
 func barred(err error) bool {
 	var r *client.Problem
 	return hopeless(err) || errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusNotFound)
@@ -144,11 +144,12 @@ func barred(err error) bool {
 // backoff is the wait after the n-th failure in a row.
 func backoff(n int) time.Duration { return min(2*time.Second, 50*time.Millisecond<<min(n-1, 6)) }
 
-// longestRefused bounds the wait of a worker that a server has too many of for now.
+// longestRefused limits the wait of a worker when a server has too many for now.
 const longestRefused = 30 * time.Second
 
-// again is the wait before a worker registers once more, after the n-th failure in a row. Many fail at the same time when a server goes or comes, so
-// waits vary. Of a server that says it is busy they grow: it takes so many a second, however many ask.
+// again returns the wait before a worker registers again, after the n-th failure in a row. Many fail at the same time
+// when a server stops or starts, so waits vary. They grow if a server says that it is busy: it accepts so many a
+// second, however many ask.
 func again(n int, err error, vary func(time.Duration) time.Duration) time.Duration {
 	d, least := backoff(n), time.Duration(0)
 	var p *client.Problem

@@ -29,7 +29,7 @@ type asynqPeer struct {
 
 const asynqQueue = "default"
 
-// OpenAsynq answers asynq on the Redis at address (host:port), which it may empty.
+// OpenAsynq returns asynq on the Redis at address (host:port), which it may empty.
 func OpenAsynq(address string, c AsynqConfig) (Peer, error) {
 	p := &asynqPeer{config: c, redis: asynq.RedisClientOpt{Addr: address, PoolSize: 4*c.Enqueuers + 8*c.Servers}}
 	p.client, p.inspector = asynq.NewClient(p.redis), asynq.NewInspector(p.redis)
@@ -103,8 +103,8 @@ func (p *asynqPeer) Unfinished(context.Context) (int, error) {
 	return info.Pending + info.Active + info.Scheduled + info.Retry, nil
 }
 
-// Clear deletes what waits. What is done asynq has deleted itself. The queue stays: a
-// client makes it once and never again.
+// Clear deletes the waiting jobs. asynq has deleted finished ones itself. The queue stays: a client creates it only
+// once.
 func (p *asynqPeer) Clear(context.Context) error {
 	queues, err := p.inspector.Queues()
 	if err != nil || !slices.Contains(queues, asynqQueue) {
@@ -114,7 +114,7 @@ func (p *asynqPeer) Clear(context.Context) error {
 	return err
 }
 
-// Settle has nothing to do: Redis keeps no statistics of its data.
+// Settle does nothing: Redis keeps no statistics of its data.
 func (p *asynqPeer) Settle(context.Context) error { return nil }
 
 func (p *asynqPeer) Settings() string {
@@ -122,6 +122,6 @@ func (p *asynqPeer) Settings() string {
 }
 
 func (p *asynqPeer) Close() {
-	_ = p.client.Close()    // nothing is lost with an idle connection
+	_ = p.client.Close()    // losing an idle connection loses nothing
 	_ = p.inspector.Close() // the same
 }

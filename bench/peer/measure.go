@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
-// look sets how often a phase checks whether it has ended: rarely enough to cost nothing.
+// look sets how often a phase checks whether it has ended: rarely enough not to affect the result.
 const look = 5 * time.Millisecond
 
 // measurement is one run of all phases.
@@ -24,10 +24,10 @@ type measurement struct {
 	numbers *report.Numbers
 	way     Way // the fastest
 	backed  int // jobs waiting after the insert phase
-	picked  int // pickups that there was time for
+	picked  int // pickups completed in time
 }
 
-// insert measures each way on an empty queue and leaves the last one's jobs as the backlog.
+// insert measures each method on an empty queue and leaves the jobs of the last one as the backlog.
 func (m *measurement) insert(ctx context.Context) error {
 	m.numbers.InsertWays = map[string]float64{}
 	for _, way := range m.peer.Ways() {
@@ -49,8 +49,8 @@ func (m *measurement) insert(ctx context.Context) error {
 	return nil
 }
 
-// insertAll inserts the jobs in batches, several at a time, and answers how many
-// there was time for. They are the first ones without a gap.
+// insertAll inserts the jobs in batches, several at a time, and returns how many it managed in time. They are the
+// first ones without a gap.
 func (m *measurement) insertAll(ctx context.Context, way Way) (int, error) {
 	deadline := time.Now().Add(m.Limit)
 	var next atomic.Int64
@@ -102,7 +102,7 @@ func (m *measurement) backlog(ctx context.Context) error {
 	return nil
 }
 
-// both times from the first insert to the last recorded end, with the workers running already.
+// both measures the time from the first insert to the last recorded end, with the workers already running.
 func (m *measurement) both(ctx context.Context) error {
 	return m.withWorkers(ctx, m.Jobs+1, func(t *tally) error {
 		start := time.Now()
@@ -120,7 +120,8 @@ func (m *measurement) both(ctx context.Context) error {
 	})
 }
 
-// warmUp sets how many inserts into the idle queue are not counted: connections open and statements are prepared.
+// warmUp is the number of inserts into the idle queue that are not counted: connections open and statements are
+// prepared.
 const warmUp = 10
 
 // idle inserts one job at a time; the next follows when the end of the last is recorded.
@@ -146,8 +147,8 @@ func (m *measurement) idle(ctx context.Context) error {
 	})
 }
 
-// withWorkers calls do when the queue is empty and its workers are seen to work: they
-// have done the last of the jobs that the tally is for.
+// withWorkers calls do once the queue is empty and the workers have proved that they work: they have finished the
+// last of the tally's jobs.
 func (m *measurement) withWorkers(ctx context.Context, jobs int, do func(*tally) error) (err error) {
 	if err := m.peer.Clear(ctx); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (m *measurement) withWorkers(ctx context.Context, jobs int, do func(*tally)
 	return do(t)
 }
 
-// pickup inserts one job and answers the time from the call to the handler's start.
+// pickup inserts one job and returns the time from the call to the handler's start.
 func (m *measurement) pickup(ctx context.Context, t *tally, seq int) (time.Duration, error) {
 	started := t.watch(seq)
 	begin := time.Now()
@@ -187,7 +188,7 @@ func (m *measurement) pickup(ctx context.Context, t *tally, seq int) (time.Durat
 	}
 }
 
-// ending records how a phase ended.
+// ending describes how a phase ended.
 type ending struct {
 	done, unfinished int
 	at               time.Time
@@ -219,14 +220,14 @@ func (m *measurement) finish(ctx context.Context, t *tally, wanted int) (ending,
 	}
 }
 
-// account notes what ran more than once, and what neither ran nor waits.
+// account records jobs that ran more than once, and jobs that neither ran nor wait.
 func (m *measurement) account(t *tally, jobs int, e ending) {
 	never, doubled := t.count(jobs)
 	m.numbers.Doubled += doubled
 	m.numbers.Lost += max(0, never-e.unfinished)
 }
 
-// peakMB is the most memory this process has had in use, or 0 where the system does not tell.
+// peakMB is the peak memory of this process, or 0 if the system does not report it.
 func peakMB() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

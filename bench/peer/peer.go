@@ -1,11 +1,9 @@
-// Package peer measures other job queues the way `carillon bench` measures
-// Carillon: no-op jobs of 256 bytes, inserted in bulk, worked off as a backlog,
-// inserted and worked at once, and one at a time on an idle queue.
+// Package peer measures other job queues the way `carillon bench` measures Carillon: no-op jobs of 256 bytes,
+// inserted in bulk, processed as a backlog, inserted and processed at once, and one at a time on an idle queue.
 //
-// Where a choice is free it is made for the peer: tables are empty and analysed
-// before each phase, a backlog is timed from its first handler on and not from
-// the start of the workers, and of several ways to insert the fastest counts. A job
-// is done when the peer has recorded so durably, not when its handler returned.
+// Where a choice is free it is made for the peer: tables are empty and analysed before each phase, a backlog is timed
+// from its first handler on and not from the start of the workers, and of several ways to insert the fastest counts.
+// A job is done when the peer has recorded so durably, not when its handler returned.
 package peer
 
 import (
@@ -25,7 +23,7 @@ const Payload = 256
 type Peer interface {
 	// Insert inserts one job and returns when it is durable.
 	Insert(ctx context.Context, seq int) error
-	// Ways are the ways to insert a batch.
+	// Ways returns the ways to insert a batch.
 	Ways() []Way
 	// Work starts workers that call handle at the start of each job, until stop.
 	Work(ctx context.Context, handle func(seq int)) (stop func() error, err error)
@@ -35,7 +33,7 @@ type Peer interface {
 	Clear(ctx context.Context) error
 	// Settle lets the store take stock (VACUUM ANALYZE) before a backlog is worked off.
 	Settle(ctx context.Context) error
-	// Settings says how the peer was set up.
+	// Settings describes how the peer was configured.
 	Settings() string
 	Close()
 }
@@ -80,10 +78,10 @@ type arguments struct {
 	Pad string `json:"pad"`
 }
 
-// argumentsOf are the arguments of job seq, Payload bytes long as JSON.
+// argumentsOf returns the arguments of job seq, Payload bytes long as JSON.
 func argumentsOf(seq int) arguments {
 	a := arguments{Seq: seq}
-	empty, _ := json.Marshal(a) // a number and a text always encode
+	empty, _ := json.Marshal(a) // a number and a string always encode
 	a.Pad = strings.Repeat("x", max(0, Payload-len(empty)))
 	return a
 }

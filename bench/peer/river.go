@@ -17,7 +17,7 @@ import (
 
 // RiverConfig holds the tuning options of River.
 type RiverConfig struct {
-	Clients     int           // clients that work, each with its own fetches
+	Clients     int           // clients that process jobs, each fetching on its own
 	Workers     int           // MaxWorkers of each
 	Cooldown    time.Duration // FetchCooldown
 	Poll        time.Duration // FetchPollInterval
@@ -30,12 +30,12 @@ type riverPeer struct {
 	inserter *river.Client[pgx.Tx] // it only inserts
 }
 
-// riverArgs are the arguments as River wants them: with the name of their kind.
+// riverArgs holds the arguments in the form River wants: with the name of their kind.
 type riverArgs struct{ arguments }
 
 func (riverArgs) Kind() string { return "noop" }
 
-// riverWorker calls handle and is done.
+// riverWorker calls handle and does nothing else.
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	handle func(seq int)
@@ -46,7 +46,7 @@ func (w *riverWorker) Work(_ context.Context, j *river.Job[riverArgs]) error {
 	return nil
 }
 
-// OpenRiver migrates the empty database and answers River on it.
+// OpenRiver migrates the empty database and returns River on it.
 func OpenRiver(ctx context.Context, url string, c RiverConfig) (Peer, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -157,5 +157,5 @@ func (p *riverPeer) Settings() string {
 
 func (p *riverPeer) Close() { p.pool.Close() }
 
-// silent keeps a peer's log out of the report; what fails comes back as an error.
+// silent keeps a peer's log out of the report; failures are returned as errors.
 func silent() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

@@ -13,7 +13,7 @@ type tally struct {
 	watched atomic.Pointer[watch]
 }
 
-// watch is one job whose start somebody waits for.
+// watch waits for the start of one job.
 type watch struct {
 	seq     int
 	started chan time.Time
@@ -21,7 +21,7 @@ type watch struct {
 
 func newTally(jobs int) *tally { return &tally{runs: make([]atomic.Int32, jobs)} }
 
-// handle notes that job seq was started.
+// handle records that job seq was started.
 func (t *tally) handle(seq int) {
 	if seq < 0 || seq >= len(t.runs) {
 		return // not of this phase
@@ -42,7 +42,7 @@ func (t *tally) handle(seq int) {
 	}
 }
 
-// watch answers where the start of job seq will be told.
+// watch returns a channel that delivers the start of job seq.
 func (t *tally) watch(seq int) <-chan time.Time {
 	w := &watch{seq: seq, started: make(chan time.Time, 1)}
 	t.watched.Store(w)
@@ -60,7 +60,7 @@ func (t *tally) begun() time.Time {
 	return time.Time{}
 }
 
-// count answers how many of the first jobs never ran, and how many ran more than once.
+// count returns how many of the first jobs never ran, and how many ran more than once.
 func (t *tally) count(jobs int) (lost, doubled int) {
 	for i := range jobs {
 		switch runs := t.runs[i].Load(); {

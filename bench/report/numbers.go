@@ -1,8 +1,8 @@
-// Package report reads what each measured system says of itself, and makes of
-// it medians, ratios and the table. It starts nothing and measures nothing.
+// Package report reads what each measured system prints and computes medians, ratios and the table. It starts nothing
+// and measures nothing.
 //
-// Every system, Carillon and the peers alike, is a program that prints one JSON
-// object on stdout; Numbers is that object.
+// Every system, Carillon and the peers alike, is a program that prints one JSON object on stdout; Numbers is that
+// object.
 package report
 
 import (
@@ -27,16 +27,16 @@ type Numbers struct {
 	InsertWays   map[string]float64 `json:"insert_ways,omitempty"`
 }
 
-// Pickup is the time from an insert to the start of its handler, with nothing else to do.
+// Pickup is the time from an insert to the start of its handler on an otherwise idle system.
 type Pickup struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 }
 
-// required are the keys without which a row of the table would be a zero that nobody measured.
+// required lists the keys that every result must have, so that a missing measurement does not count as zero.
 var required = []string{"engine", "insert_per_s", "work_per_s", "both_per_s", "idle_pickup_ms.p50", "idle_pickup_ms.p99", "rss_mb", "lost", "doubled"}
 
-// Parse reads the JSON object of one run. Keys it does not know are left alone.
+// Parse reads the JSON object of one run. It ignores unknown keys.
 func Parse(text []byte) (Numbers, error) {
 	var keys map[string]any
 	if err := json.Unmarshal(text, &keys); err != nil {
@@ -54,7 +54,7 @@ func Parse(text []byte) (Numbers, error) {
 	return n, n.check()
 }
 
-// check refuses what cannot have been measured.
+// check refuses impossible results.
 func (n Numbers) check() error {
 	for _, v := range []struct {
 		key   string
@@ -83,7 +83,7 @@ func has(keys map[string]any, path string) bool {
 	return ok && has(inner, rest)
 }
 
-// show shortens foreign text for an error.
+// show shortens untrusted text for an error.
 func show(text []byte) string {
 	const most = 200
 	s := strings.TrimSpace(string(text))
@@ -93,8 +93,8 @@ func show(text []byte) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// Median is each number's median over the runs. What was lost or doubled is added
-// up: a median would hide it. runs must not be empty.
+// Median returns the median of each number over the runs. Lost and repeated jobs are added up, since a median would
+// hide them. runs must not be empty.
 func Median(runs []Numbers) Numbers {
 	of := func(get func(Numbers) float64) float64 {
 		values := make([]float64, len(runs))
@@ -136,7 +136,7 @@ func median(values []float64) float64 {
 	return (values[mid-1] + values[mid]) / 2
 }
 
-// Percentile is the value below which the share p (0 to 1) of the values lies; 0 of none.
+// Percentile returns the value below which the share p (0 to 1) of the values lies; 0 if there are none.
 func Percentile(values []float64, p float64) float64 {
 	if len(values) == 0 {
 		return 0

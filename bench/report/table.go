@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Header says what the numbers are of.
+// Header describes what was measured.
 type Header struct {
 	Jobs     int    `json:"jobs"`
 	Runs     int    `json:"runs"`
@@ -17,7 +17,7 @@ type Header struct {
 	Postgres string `json:"postgres,omitempty"` // version and durability
 }
 
-// Full is everything, as -o json prints it.
+// Full is the whole report, as -o json prints it.
 type Full struct {
 	Header
 	Systems Measured                    `json:"systems"`
@@ -25,7 +25,7 @@ type Full struct {
 	Targets []Answer                    `json:"targets"`
 }
 
-// Summarise adds ratios and targets to what was measured.
+// Summarise adds ratios and targets to the results.
 func Summarise(h Header, m Measured) Full {
 	f := Full{Header: h, Systems: m, Ratios: map[string]map[string]Ratio{}, Targets: Answers(m)}
 	for _, pair := range pairs(m) {
@@ -64,7 +64,7 @@ func (f Full) Table(out io.Writer) error {
 	return f.targetList(out)
 }
 
-// notes says how each system was set, and what is missing and why.
+// notes describes how each system was configured, and what is missing and why.
 func (f Full) notes(out io.Writer) {
 	fmt.Fprintln(out)
 	for _, o := range f.Systems {
@@ -128,7 +128,7 @@ func (f Full) targetList(out io.Writer) error {
 	return nil
 }
 
-// pair is one of ours beside one of theirs.
+// pair is one of our systems beside one of theirs.
 type pair struct{ ours, theirs string }
 
 func (p pair) name() string { return p.ours + "/" + p.theirs }

@@ -14,16 +14,16 @@ const (
 	Asynq          = "asynq"
 )
 
-// Measured is the outcome of every system that was asked for, in the order of the table.
+// Measured is the outcome of every requested system, in the order of the table.
 type Measured []Outcome
 
-// Outcome is one system's medians, or why there are none.
+// Outcome holds one system's medians, or the reason why there are none.
 type Outcome struct {
 	System  string   `json:"system"`
 	Numbers *Numbers `json:"numbers,omitempty"`
 	Runs    int      `json:"runs"`              // runs that the medians are of
 	Missing string   `json:"missing,omitempty"` // why there are no numbers
-	Notes   []string `json:"notes,omitempty"`   // runs that failed although others did not
+	Notes   []string `json:"notes,omitempty"`   // runs that failed while others succeeded
 }
 
 func (m Measured) find(system string) (Numbers, string) {
@@ -52,7 +52,7 @@ var metrics = []metric{
 	{"idle p99", func(n Numbers) float64 { return n.IdlePickupMS.P99 }},
 }
 
-// Ratio is one number over another, or the reason why there is none.
+// Ratio is the quotient of two numbers, or the reason why there is none.
 type Ratio struct {
 	Value float64 `json:"value,omitempty"`
 	Why   string  `json:"why,omitempty"` // set: no ratio
@@ -65,14 +65,14 @@ func ratio(ours, theirs float64) Ratio {
 	return Ratio{Value: ours / theirs}
 }
 
-// target is a row of what Carillon promises beside its peers.
+// target is one performance target that Carillon promises against its peers.
 type target struct {
 	name   string
 	ours   string
 	theirs []string // the best of them counts
 	get    func(Numbers) float64
 	want   float64
-	less   bool // the ratio shall be at most want
+	less   bool // the ratio must be at most want
 }
 
 var targets = []target{
@@ -83,14 +83,14 @@ var targets = []target{
 	{name: "idle pickup p50, against River", ours: Carillon, theirs: []string{River}, get: metrics[3].get, want: 0.5, less: true},
 }
 
-// Answer is a target and what was measured for it.
+// Answer is a target and its result.
 type Answer struct {
 	Target  string `json:"target"`
 	Want    string `json:"want"`
 	Against string `json:"against,omitempty"` // the peer that the ratio is to
 	Ratio   Ratio  `json:"ratio"`
 	Verdict string `json:"verdict"`
-	Note    string `json:"note,omitempty"` // a peer that was to be compared and was not
+	Note    string `json:"note,omitempty"` // a requested peer that could not be compared
 }
 
 // The verdicts on a target.
@@ -100,8 +100,7 @@ const (
 	Unknown = "UNKNOWN"
 )
 
-// Answers holds every target against what was measured. One whose numbers are missing
-// is unknown, and says why.
+// Answers checks every target against the results. A target whose numbers are missing is unknown and says why.
 func Answers(m Measured) []Answer {
 	answers := make([]Answer, len(targets))
 	for i, t := range targets {
@@ -138,7 +137,7 @@ func (t target) answer(m Measured) Answer {
 	case a.Ratio.Why != "":
 	case !t.holds(a.Ratio.Value):
 		a.Verdict = Missed
-	case a.Note == "": // else the peer that is missing may be the faster one
+	case a.Note == "": // otherwise the missing peer might be the faster one
 		a.Verdict = Met
 	}
 	return a

@@ -29,13 +29,13 @@ func main() {
 	})
 	worker.Handle(w, "flaky", func(ctx context.Context, _ any) error {
 		if a, _ := worker.AttemptFrom(ctx); a.AttemptNumber == 1 {
-			return errors.New("not this time") // tried again, as the job's policy says
+			return errors.New("not this time") // retried, under the job's policy
 		}
 		return nil
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := w.Run(ctx); err != nil { // stops after what runs has ended
+	if err := w.Run(ctx); err != nil { // stops once running executions have ended
 		slog.Error("the worker stopped", "error", err)
 		os.Exit(1)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Why a credential is refused.
+// The reasons why a credential is refused.
 var (
 	ErrNoCredential = errors.New("no credential was given")
 	ErrUnknownKey   = errors.New("the key is unknown, expired or revoked")
@@ -34,7 +34,7 @@ var (
 	ErrNoTenant     = errors.New("there is no tenant of the name given in X-Tenant-ID")
 )
 
-// MinKey is the least length of a key that an operator may choose.
+// MinKey is the minimum length of a key that an operator may choose.
 const MinKey = 32
 
 const (
@@ -53,7 +53,7 @@ type Authenticator struct {
 	cache map[[32]byte]known   // guarded by mu
 	used  map[string]time.Time // guarded by mu: since the store was last told
 
-	tenants map[tenant.ID]time.Time // guarded by mu: those of tokens, and until when they are known to exist
+	tenants map[tenant.ID]time.Time // guarded by mu: tenants of tokens, and until when they are known to exist
 
 	signIns map[[32]byte]knownSignIn // guarded by mu
 	seen    map[[32]byte]time.Time   // guarded by mu: sign-ins that were used since the store was last told
@@ -72,7 +72,8 @@ func New(store Store, clk clock.Clock, tokens *Tokens) *Authenticator {
 	}
 }
 
-// Authenticate says who asks. header is the Authorization header, named the tenant asked for ("" for the credential's own).
+// Authenticate returns the principal of a request. header is the Authorization header, named the requested tenant (""
+// for the credential's own).
 func (a *Authenticator) Authenticate(ctx context.Context, header, named string) (tenant.Principal, error) {
 	secret, ok := bearer(header)
 	if !ok {
@@ -85,7 +86,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	return a.within(ctx, p, named)
 }
 
-// within is the principal as it acts in the tenant that is asked for: its own or, of the role system, any that exists.
+// within returns the principal as it acts in the requested tenant: its own or, for the role system, any that exists.
 func (a *Authenticator) within(ctx context.Context, p tenant.Principal, named string) (tenant.Principal, error) {
 	if named == "" || tenant.ID(named) == p.Tenant {
 		return p, nil
@@ -104,7 +105,7 @@ func (a *Authenticator) within(ctx context.Context, p tenant.Principal, named st
 	return p, nil
 }
 
-// byToken says who asks with a JWT, and until when it counts. Its tenant must exist.
+// byToken returns the principal of a JWT, and until when it is valid. Its tenant must exist.
 func (a *Authenticator) byToken(ctx context.Context, text string) (tenant.Principal, time.Time, error) {
 	p, until, err := a.tokens.principal(ctx, text)
 	if err != nil {
@@ -120,7 +121,7 @@ func (a *Authenticator) byToken(ctx context.Context, text string) (tenant.Princi
 	return p, until, nil
 }
 
-// exists reports whether there is a tenant; that there is one is remembered.
+// exists reports whether a tenant exists; a positive answer is cached.
 func (a *Authenticator) exists(ctx context.Context, t tenant.ID) (bool, error) {
 	now := a.clock.Now()
 	a.mu.Lock()
@@ -182,14 +183,14 @@ func (a *Authenticator) Tick(ctx context.Context) (time.Duration, error) {
 	a.mu.Lock()
 	used, seen := a.used, a.seen
 	a.used, a.seen = map[string]time.Time{}, map[[32]byte]time.Time{}
-	for hash, at := range seen { // what is remembered may be older than what is told now
+	for hash, at := range seen { // remembered uses may be older than the stored ones
 		if hit, ok := a.signIns[hash]; ok && at.After(hit.signIn.UsedAt) {
 			hit.signIn.UsedAt = at
 			a.signIns[hash] = hit
 		}
 	}
 	a.mu.Unlock()
-	// What is not told now is told when it is used again.
+	// A use that is not stored now is stored with the next one.
 	var errs [2]error
 	if len(used) > 0 {
 		errs[0] = a.store.UseKeys(ctx, used)
@@ -200,7 +201,7 @@ func (a *Authenticator) Tick(ctx context.Context) (time.Duration, error) {
 	return tellUse, errors.Join(errs[:]...)
 }
 
-// NewKey makes the text of a key up: its id, by which it is recognised, what makes it secret, and a sum of both, by
+// NewKey generates the text of a key: its id, by which it is recognised, its secret part, and a checksum of both, by
 // which a mistyped one is refused without asking the store.
 func NewKey() (id, text string) {
 	id = random(5)
@@ -223,7 +224,7 @@ func sum(body string) string {
 	return lower(b[:])
 }
 
-// plausible reports whether a text may be a key. One that an operator chose, or that has no sum yet, may.
+// plausible reports whether a text may be a key. One that an operator chose, or that has no checksum yet, may.
 func plausible(text string) bool {
 	rest, ours := strings.CutPrefix(text, prefix)
 	_, secret, ok := strings.Cut(rest, "_")
@@ -234,7 +235,7 @@ func plausible(text string) bool {
 	return sum(body) == text[len(text)-sumSize:]
 }
 
-// NewBadge makes the token up that stands in the address of a badge.
+// NewBadge generates the token in the address of a badge.
 func NewBadge() string { return "cbg_" + random(20) }
 
 // First is the first key of an installation, of role system, before it is stored.
@@ -243,7 +244,7 @@ type First struct {
 	chosen     bool
 }
 
-// NewFirst makes the first key of an installation. chosen is the operator's own, or "" to make one up.
+// NewFirst makes the first key of an installation. chosen is the operator's own, or "" to generate one.
 func NewFirst(chosen string) (First, error) {
 	if chosen != "" && len(chosen) < MinKey {
 		return First{}, fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
@@ -256,8 +257,9 @@ func NewFirst(chosen string) (First, error) {
 	return f, nil
 }
 
-// Store stores the key unless the installation has one already, and returns its text if it was made up and stored. It may be called
-// again after a failure: the key may have been stored all the same, and its text must not be lost then.
+// Store stores the key unless the installation has one already, and returns its text if it was generated and stored.
+// It may be called again after a failure: the key may have been stored all the same, and its text must not be lost
+// then.
 func (f First) Store(ctx context.Context, store engine.Keys, now time.Time) (made string, err error) {
 	hash := sha256.Sum256([]byte(f.secret))
 	stored, err := store.Bootstrap(ctx, engine.Key{ID: f.id, Tenant: tenant.Default, Role: tenant.System, Name: "bootstrap", Hash: hash, CreatedAt: now})
@@ -286,8 +288,8 @@ func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.T
 	return f.Store(ctx, store, now)
 }
 
-// BootstrapWorker sees to it that there is a key of role worker, for all tenants, with the text that an operator
-// chose. One that was revoked or has expired stays as it is.
+// BootstrapWorker ensures that there is a key of role worker, for all tenants, with the text that an operator chose.
+// A revoked or expired one stays as it is.
 func BootstrapWorker(ctx context.Context, store engine.Keys, chosen string, now time.Time) error {
 	if len(chosen) < MinKey {
 		return fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
@@ -315,8 +317,8 @@ func BootstrapWorker(ctx context.Context, store engine.Keys, chosen string, now 
 	return nil
 }
 
-// Recover stores a new key of role system, and answers with its id and its text. Who has the database needs no other right to it;
-// the entry in the audit log names the host it was made on.
+// Recover stores a new key of role system, and returns its id and its text. Access to the database is the only
+// permission it needs; the entry in the audit log names the host it was made on.
 func Recover(ctx context.Context, store engine.Keys, host string, now time.Time) (id, secret string, err error) {
 	id, secret = NewKey()
 	entry := audit.Entry{Tenant: tenant.Default, At: now, By: "recovered on " + host, Role: tenant.System, Action: "api_key.create", Object: id, Count: 1}
@@ -336,7 +338,7 @@ func random(n int) string {
 	return lower(b)
 }
 
-// lower is bytes as letters and digits.
+// lower returns bytes as letters and digits.
 func lower(b []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -16,10 +17,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// ErrToken says that a JWT is refused; what wraps it says why, for the log only.
+// ErrToken means that a JWT is refused; the wrapping error has the reason, for the log only.
 var ErrToken = errors.New("the token is not one that is accepted here")
 
-// JWTConfig says whose tokens are accepted. Either Secret is set, or KeysURL.
+// JWTConfig describes whose tokens are accepted. Either Secret or KeysURL is set.
 type JWTConfig struct {
 	Issuer      string // that iss must be
 	Audience    string // that aud must hold
@@ -31,19 +32,20 @@ type JWTConfig struct {
 }
 
 const (
-	leeway   = 30 * time.Second // by which clocks may differ
-	maxToken = 8 << 10
+	leeway     = 30 * time.Second // by which clocks may differ
+	maxToken   = 8 << 10
+	maxSubject = 255 // OpenID Connect Core, section 2
 )
 
-// Tokens accepts JWTs of one issuer. Which algorithms there are is its own to say, never the token's; of a token's header
-// only kid is read, to choose among the keys that the issuer publishes.
+// Tokens accepts JWTs of one issuer. The configuration, never the token, determines the algorithms; of a token's
+// header only kid is used, to choose among the keys that the issuer publishes.
 type Tokens struct {
 	cfg    JWTConfig
 	keys   *keySet // nil: there is a secret
 	parser *jwt.Parser
 }
 
-// NewTokens makes what accepts an issuer's tokens, by a clock.
+// NewTokens makes Tokens for an issuer, with a clock.
 func NewTokens(cfg JWTConfig, clk clock.Clock) *Tokens {
 	t := &Tokens{cfg: cfg}
 	methods := []string{"HS256"}
@@ -61,14 +63,15 @@ func looksLike(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
 }
 
-// principal says whom a token stands for, and until when.
+// principal returns whom a token stands for, and until when.
 func (t *Tokens) principal(ctx context.Context, text string) (p tenant.Principal, until time.Time, err error) {
 	if len(text) > maxToken {
 		return p, until, fmt.Errorf("%w: it has %d bytes", ErrToken, len(text))
 	}
 	claims := jwt.MapClaims{}
 	if _, err := t.parser.ParseWithClaims(text, claims, func(tok *jwt.Token) (any, error) {
-		// RFC 7515, section 4.1.11: what a token calls critical, and is not understood, refuses it. Nothing is understood here.
+		// RFC 7515, section 4.1.11: a token with a critical header that is not understood must be refused. None is
+		// understood here.
 		if _, ok := tok.Header["crit"]; ok {
 			return nil, errors.New("its header has crit: extensions that are not known here")
 		}
@@ -87,7 +90,11 @@ func (t *Tokens) principal(ctx context.Context, text string) (p tenant.Principal
 	if p.Tenant == "" {
 		return tenant.Principal{}, until, fmt.Errorf("%w: it has no text in the claim %s", ErrToken, t.cfg.TenantClaim)
 	}
-	// The role system is of keys alone: whoever runs the issuer does not run the installation.
+	// Sign-ins, sessions and the audit log tell users apart by this claim: without it, two would count as one.
+	if strings.TrimSpace(p.Name) == "" || len(p.Name) > maxSubject || strings.ContainsFunc(p.Name, unicode.IsControl) {
+		return tenant.Principal{}, until, fmt.Errorf("%w: its claim sub is no text of 1 to %d bytes without control characters", ErrToken, maxSubject)
+	}
+	// Only keys may have the role system: the operator of the issuer is not the operator of the installation.
 	if !slices.Contains([]tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker}, p.Role) {
 		return tenant.Principal{}, until, fmt.Errorf("%w: its claim %s is none of viewer, operator, admin, worker", ErrToken, t.cfg.RoleClaim)
 	}
@@ -98,7 +105,7 @@ func (t *Tokens) principal(ctx context.Context, text string) (p tenant.Principal
 	return p, exp.Time, nil
 }
 
-// key finds what a token is checked with.
+// key finds the key that verifies a token.
 func (t *Tokens) key(ctx context.Context, tok *jwt.Token) (any, error) {
 	if t.keys == nil {
 		return []byte(t.cfg.Secret), nil

@@ -19,35 +19,35 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 )
 
-// ErrKeys says that the issuer's keys cannot be read: nobody can say whether a token is good.
+// ErrKeys means that the issuer's keys cannot be read: nobody can tell whether a token is valid.
 var ErrKeys = errors.New("the issuer's keys cannot be read")
 
 // How often an issuer is asked for its keys.
 const (
-	keysFresh  = 10 * time.Minute // what was read is taken for what there is
+	keysFresh  = 10 * time.Minute // how long read keys are considered current
 	keysStale  = 24 * time.Hour   // likewise, while the issuer cannot be reached
-	keysAgain  = 30 * time.Second // between looks for a key that was not there, or after a failure
+	keysAgain  = 30 * time.Second // between reads for a key that was missing, or after a failure
 	maxKeysDoc = 256 << 10
 	maxKeySet  = 100
 )
 
-// KeysWait bounds a request to an issuer.
+// KeysWait limits a request to an issuer.
 const KeysWait = 5 * time.Second
 
-// publicKey is a key of an issuer's.
+// publicKey is one of an issuer's keys.
 type publicKey struct {
 	id     string
 	alg    string // the only one it is for; empty: what its kind allows
 	public any
 }
 
-// keySet is the keys that an issuer publishes, read when they are needed.
+// keySet is the keys that an issuer publishes, read when needed.
 type keySet struct {
 	url    string
 	clock  clock.Clock
 	client *http.Client
 
-	asking sync.Mutex // held by whoever asks the issuer
+	asking sync.Mutex // held by the goroutine that asks the issuer
 
 	mu      sync.Mutex
 	keys    []publicKey // guarded by mu
@@ -63,8 +63,9 @@ func newKeySet(url string, c *http.Client, clk clock.Clock) *keySet {
 	return &keySet{url: url, clock: clk, client: c}
 }
 
-// find lists the keys of an id, or all where the token names none. Where there is none of that id it asks the issuer once
-// more, though not often: anybody can name an unknown one. Keys that are merely old are used while the issuer is asked.
+// find lists the keys with an id, or all if the token names none. If there is none with that id it asks the issuer
+// again, though not often: anybody can name an unknown one. Keys that are merely old are used while the issuer is
+// asked.
 func (s *keySet) find(ctx context.Context, id string) ([]publicKey, error) {
 	found, old, _ := s.look(id)
 	switch {
@@ -82,7 +83,7 @@ func (s *keySet) find(ctx context.Context, id string) ([]publicKey, error) {
 	return found, nil
 }
 
-// look says what is known of an id, whether that is old, and what was wrong with the last look at the issuer's.
+// look returns the known keys with an id, whether they are old, and the error of the last request to the issuer.
 func (s *keySet) look(id string) (found []publicKey, old bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *keySet) look(id string) (found []publicKey, old bool, err error) {
 	return s.of(id), age >= keysFresh, s.err
 }
 
-// refresh asks the issuer, unless that was done just now.
+// refresh asks the issuer, unless that was just done.
 func (s *keySet) refresh(ctx context.Context) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -127,7 +128,7 @@ func (s *keySet) of(id string) (out []publicKey) {
 
 // read asks the issuer.
 func (s *keySet) read(ctx context.Context) ([]publicKey, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KeysWait) // who waits may give up; the others want the answer
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KeysWait) // the caller may give up; the others want the answer
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *keySet) read(ctx context.Context) ([]publicKey, error) {
 	return parseKeys(data)
 }
 
-// parseKeys reads a JWK set. Keys that are not for checking signatures, or of a kind that is not known, are passed over.
+// parseKeys parses a JWK set. It skips keys that are not for checking signatures, or of an unknown kind.
 func parseKeys(data []byte) ([]publicKey, error) {
 	var doc struct {
 		Keys []struct {
@@ -201,7 +202,7 @@ func number(s string) *big.Int { return new(big.Int).SetBytes(decoded(s)) }
 
 const minRSA = 2048 // bits
 
-// rsaKey is a key, or nil if it is none, or too weak.
+// rsaKey returns a key, or nil if it is invalid or too weak.
 func rsaKey(n, e *big.Int) any {
 	if n.BitLen() < minRSA || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
 		return nil
@@ -209,7 +210,7 @@ func rsaKey(n, e *big.Int) any {
 	return &rsa.PublicKey{N: n, E: int(e.Int64())}
 }
 
-// ecKey is a key, or nil if it is no point of the curve.
+// ecKey returns a key, or nil if it is not a point of the curve.
 func ecKey(x, y []byte) any {
 	if len(x) != 32 || len(y) != 32 {
 		return nil

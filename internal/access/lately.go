@@ -11,9 +11,10 @@ import (
 // latelyFor sets how long a credential that the store has confirmed stays valid while the store is down.
 const latelyFor = 15 * time.Minute
 
-// Lately says who asks by what the store has confirmed within the last 15 minutes, and has not taken back as far as is known
-// here: a key of the role system, or a cookie of one. It is for the one who looks after the store while that is away, and for
-// nothing that the store would be asked to do. header is the Authorization header, value the cookie's ("": there is none).
+// Lately returns a principal that the store has confirmed within the last 15 minutes, and not revoked as far as is
+// known here: a key of the role system, or a cookie of one. It is for the operator of a store that is down, and only
+// for requests that do not need the store. header is the Authorization header, value the cookie's ("": there is
+// none).
 func (a *Authenticator) Lately(header, value string) (tenant.Principal, bool) {
 	now := a.clock.Now()
 	if value != "" {
@@ -46,7 +47,8 @@ func (a *Authenticator) latelySignedIn(hash [32]byte, now time.Time) (tenant.Pri
 	return tenant.Principal{}, false
 }
 
-// ForgetKey has the next request with a key ask the store, and those of who signed in with it, for one that was changed here.
+// ForgetKey makes the next request with a key ask the store, and those of sign-ins made with it, because it was
+// changed here.
 func (a *Authenticator) ForgetKey(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +64,7 @@ func (a *Authenticator) ForgetKey(id string) {
 	}
 }
 
-// bearer is the credential in an Authorization header.
+// bearer returns the credential in an Authorization header.
 func bearer(header string) (secret string, ok bool) {
 	scheme, secret, _ := strings.Cut(header, " ")
 	secret = strings.TrimSpace(secret)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ErrSignedOut says that a browser is not, or no longer, signed in.
+// ErrSignedOut means that a browser is not, or no longer, signed in.
 var ErrSignedOut = errors.New("the sign-in has ended")
 
 // Store is the part of the store that the package needs.
@@ -30,22 +30,22 @@ type Lives struct {
 // UsualLives holds the default times that people stay signed in.
 var UsualLives = Lives{Idle: time.Hour, Whole: 12 * time.Hour}
 
-// Stay says how long people stay signed in. It is for before the first request.
+// Stay sets how long people stay signed in. Call it before the first request.
 func (a *Authenticator) Stay(l Lives) { a.lives = l }
 
-// NewSignIn makes up what a browser is given, and what stands for it in the store.
+// NewSignIn generates a browser's cookie, and its hash in the store.
 func NewSignIn() (value string, hash [32]byte, id string) {
 	value = signInPrefix + random(32)
 	return value, HashSignIn(value), random(10)
 }
 
-// signInPrefix tells what a browser is given from an API key, also for those who look for leaked ones.
+// signInPrefix distinguishes a cookie's value from an API key, also for scanners of leaked ones.
 const signInPrefix = "cas_"
 
 // HashSignIn returns the hash that represents a cookie's value in the store.
 func HashSignIn(value string) [32]byte { return sha256.Sum256([]byte("sign-in " + value)) }
 
-// Begin checks a credential that someone types in, and says as whom they are signed in with it, from now on.
+// Begin checks a credential that someone types in, and returns the sign-in that begins with it.
 func (a *Authenticator) Begin(ctx context.Context, text string) (engine.SignIn, error) {
 	p, until, err := a.credential(ctx, text)
 	if err != nil {
@@ -56,13 +56,13 @@ func (a *Authenticator) Begin(ctx context.Context, text string) (engine.SignIn, 
 	if !until.IsZero() && until.Before(s.EndsAt) {
 		s.EndsAt = until.UTC().Truncate(time.Microsecond)
 	}
-	if !now.Before(s.EndsAt) { // a token that only the leeway between clocks lets pass
+	if !now.Before(s.EndsAt) { // a token that only the leeway between clocks accepts
 		return engine.SignIn{}, ErrToken
 	}
 	return s, nil
 }
 
-// credential says whom a key or a token stands for, and until when; zero: always.
+// credential returns whom a key or a token stands for, and until when; zero: always.
 func (a *Authenticator) credential(ctx context.Context, text string) (tenant.Principal, time.Time, error) {
 	if text == "" || len(text) > maxToken {
 		return tenant.Principal{}, time.Time{}, ErrNoCredential
@@ -80,7 +80,7 @@ func (a *Authenticator) credential(ctx context.Context, text string) (tenant.Pri
 	return tenant.Principal{Tenant: key.Tenant, Role: key.Role, Name: key.Name, Key: key.ID}, key.ExpiresAt, nil
 }
 
-// ByCookie says who asks with what a browser was given. named is the tenant asked for ("" for its own).
+// ByCookie returns the principal of a browser's cookie. named is the requested tenant ("" for its own).
 func (a *Authenticator) ByCookie(ctx context.Context, value, named string) (tenant.Principal, error) {
 	s, err := a.SignedIn(ctx, value)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *Authenticator) ByCookie(ctx context.Context, value, named string) (tena
 	return a.within(ctx, tenant.Principal{Tenant: s.Tenant, Role: s.Role, Name: s.Name, Key: s.Key}, named)
 }
 
-// SignedIn is the sign-in that a cookie's value stands for, unless it has ended.
+// SignedIn returns the sign-in of a cookie's value, unless it has ended.
 func (a *Authenticator) SignedIn(ctx context.Context, value string) (engine.SignIn, error) {
 	if len(value) != len(signInPrefix)+52 || value[:len(signInPrefix)] != signInPrefix {
 		return engine.SignIn{}, ErrSignedOut
@@ -142,13 +142,14 @@ func (a *Authenticator) IdleUntil(s engine.SignIn) time.Time {
 	return t
 }
 
-// Living chooses what has not ended. The store may be a minute behind when one was last used: what may still be open is chosen.
+// Living returns a filter for active sign-ins. The store may be a minute behind about their last use, so it includes
+// those that may still be active.
 func (a *Authenticator) Living() engine.SignInFilter {
 	now := a.clock.Now()
 	return engine.SignInFilter{Now: now, UsedAfter: now.Add(-a.lives.Idle - tellUse)}
 }
 
-// Forget has the next request ask the store, for one that was ended here.
+// Forget makes the next request ask the store, because the sign-in was ended here.
 func (a *Authenticator) Forget(hash [32]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +169,7 @@ func (a *Authenticator) Until(ctx context.Context, header string) (time.Time, er
 	return until, err
 }
 
-// KeyID is the public part of an API key's text; "" of any other credential.
+// KeyID returns the public part of an API key's text; "" for any other credential.
 func KeyID(text string) string {
 	rest, ours := strings.CutPrefix(text, prefix)
 	id, _, ok := strings.Cut(rest, "_")

@@ -1,9 +1,8 @@
-// Package allowlist tells workers which address ranges the callbacks of a tenant
-// may reach though they are not public, and whether they need https: what an operator has set for it.
+// Package allowlist tells workers which private address ranges the callbacks of a tenant may reach, and whether they
+// need https, as set by an operator.
 //
-// It is a step of the hand-out. What it reads of the tenants it remembers for a
-// few seconds, and for longer where the store is away. It never says that an
-// address may be reached that no operator has named; whoever dials judges the
+// It is a step of the hand-out. What it reads of the tenants it remembers for a few seconds, and for longer where the
+// store is away. It never says that an address may be reached that no operator has named; whoever dials judges the
 // address itself.
 package allowlist
 
@@ -22,7 +21,7 @@ import (
 
 const remember = 3 * time.Second
 
-// rules are those of one tenant.
+// rules holds those of one tenant.
 type rules struct {
 	allow []string
 	https bool
@@ -33,11 +32,11 @@ type Store interface {
 	Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error)
 }
 
-// Lists are the rules of every tenant that has some.
+// Lists holds the rules of every tenant that has some.
 type Lists struct {
 	store Store
 	clock clock.Clock
-	turn  chan struct{} // whoever has put something in reads; there is room for one
+	turn  chan struct{} // a buffer of one: whoever fills it reads the rules
 
 	mu    sync.Mutex
 	lists map[tenant.ID]rules // guarded by mu: replaced, never changed
@@ -49,7 +48,7 @@ func New(store Store, clk clock.Clock) *Lists {
 	return &Lists{store: store, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// Step is the delivery step that adds a tenant's rules to a callback.
+// Step returns the delivery step that adds a tenant's rules to a callback.
 func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 	if a.Target.Kind != job.HTTP {
 		return nil
@@ -63,7 +62,8 @@ func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	return nil
 }
 
-// read returns what is known, or asks the store if that is too old. One caller reads for all; meanwhile the others use what is known.
+// read returns the cached rules, or asks the store if they are too old. One caller reads for all; meanwhile the
+// others use the cached ones.
 func (l *Lists) read(ctx context.Context) (map[tenant.ID]rules, error) {
 	known, fresh := l.known()
 	if fresh {

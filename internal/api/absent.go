@@ -8,14 +8,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// nouns name one thing of each collection under /api/v1, for the answer 404.
+// nouns names one thing of each collection under /api/v1, for 404 responses.
 var nouns = map[string]string{
 	"api-keys": "API key", "artifacts": "artifact", "badges": "badge", "calendars": "calendar", "dead-letters": "dead letter",
 	"executions": "execution", "jobs": "job", "notification-rules": "notification rule", "operations": "operation", "queues": "queue",
 	"secrets": "secret", "sign-ins": "sign-in", "signing-secrets": "signing secret", "tenants": "tenant", "workers": "worker",
+	"workflow-runs": "workflow run", "workflows": "workflow",
 }
 
-// absent names the one thing that a request asked for and that does not exist.
+// absent names the requested thing that does not exist.
 func absent(r *http.Request) string {
 	collection, rest, _ := strings.Cut(strings.TrimPrefix(pathOf(r), "/api/v1/"), "/")
 	noun := nouns[collection]
@@ -26,8 +27,8 @@ func absent(r *http.Request) string {
 	if revision := r.PathValue("revision"); revision != "" {
 		return fmt.Sprintf("No job with id %q has a revision %q.", job.Show(id), job.Show(revision))
 	}
-	if key, ok := strings.CutPrefix(id, "key:"); ok && collection == "jobs" {
-		return fmt.Sprintf("No job with key %q.", job.Show(key))
+	if key, ok := strings.CutPrefix(id, "key:"); ok && (collection == "jobs" || collection == "workflows") {
+		return fmt.Sprintf("No %s with key %q.", noun, job.Show(key))
 	}
 	for _, by := range []string{"name", "queue"} {
 		if name := r.PathValue(by); name != "" {

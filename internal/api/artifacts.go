@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// An artifact may take long on its way, but not stand still.
+// Transfers of artifacts may take long, but must not stall.
 const (
 	artifactDeadline = 15 * time.Minute
 	standstill       = 30 * time.Second
@@ -38,8 +38,6 @@ func (s settingsAPI) putArtifact(w http.ResponseWriter, r *http.Request, p tenan
 		return tooLarge(large.Limit)
 	case errors.As(err, &cut):
 		return refuse(400, "unreadable_body", "The body could not be read to its end.")
-	case errors.Is(err, artifact.ErrNoRoom):
-		return refuse(503, "unavailable", "There is no space left for artifacts.")
 	case err != nil:
 		return err
 	}
@@ -47,12 +45,12 @@ func (s settingsAPI) putArtifact(w http.ResponseWriter, r *http.Request, p tenan
 	if k.Known {
 		status = 200
 	}
-	control.SetWriteDeadline(time.Now().Add(standstill)) // where it cannot be set, the server's own holds
+	control.SetWriteDeadline(time.Now().Add(standstill)) // if it cannot be set, the server's own applies
 	w.Header().Set("Location", "/api/v1/artifacts/"+k.ID)
 	return reply(w, status, client.Artifact{ArtifactID: k.ID, Size: k.Size})
 }
 
-// moving reads a body that must not stand still.
+// moving reads a body that must not stall.
 type moving struct {
 	control *http.ResponseController
 	r       io.Reader
@@ -67,7 +65,7 @@ func (m *moving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenOff says that a body ended before its end.
+// brokenOff is the error that a body ended early.
 type brokenOff struct{ error }
 
 func (s settingsAPI) deleteArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -107,11 +105,11 @@ func (s settingsAPI) getArtifact(w http.ResponseWriter, r *http.Request, p tenan
 		}
 		control.SetWriteDeadline(time.Now().Add(standstill))
 		if _, gone := w.Write(buf[:n]); gone != nil || r.Context().Err() != nil || errors.Is(err, io.EOF) {
-			return nil // the caller has gone, or has it all
+			return nil // the caller has gone, or has everything
 		}
 		if err != nil {
 			s.log.Error("an artifact could not be read", "request_id", requestID(r), "artifact_id", id, "error", err)
-			panic(http.ErrAbortHandler) // the answer has begun; only breaking it off tells that it is not whole
+			panic(http.ErrAbortHandler) // the response has begun; only breaking the connection shows that it is incomplete
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -27,7 +29,7 @@ func commanding(t *testing.T) face {
 	return newFace(t, func(c *api.Config, s engine.Store) {
 		c.MaxArtifact = 1 << 20
 		c.Service = service.New(s, clock.System{}, service.Config{
-			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Secrets: c.Secrets, Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 2<<20),
+			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Secrets: c.Secrets, Artifacts: artifact.NewStore(folder.New(filepath.Join(t.TempDir(), "a")), t.TempDir(), c.MaxArtifact, 2<<20),
 		})
 		c.Authenticate = func(_ context.Context, credential, _ string) (tenant.Principal, error) {
 			who, role, _ := strings.Cut(credential, " ")
@@ -144,6 +146,28 @@ func TestCommandsAreOffUnlessAllowed(t *testing.T) {
 		t.Errorf("a worker of every tenant takes commands: %+v", p)
 	}
 	want[client.Session](f, 201, "POST", "/api/v1/workers", shared, "Authorization", "default worker")
+}
+
+// A place for artifacts that cannot be used is told as such, whatever needs it, and without its path.
+func TestAPlaceThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("no folder"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFace(t, func(c *api.Config, s engine.Store) {
+		c.Service = service.New(s, clock.System{}, service.Config{Hint: c.Dispatch.Offer, Commands: true, Secrets: c.Secrets, Artifacts: artifact.NewStore(folder.New(file), t.TempDir(), 1<<20, 1<<20)})
+	})
+	for _, x := range []struct{ method, path, body string }{
+		{"PUT", "/api/v1/artifacts", "x"},
+		{"GET", "/api/v1/artifacts/" + strings.Repeat("0", 64), ""},
+		{"DELETE", "/api/v1/artifacts/" + strings.Repeat("0", 64), ""},
+		{"POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "c", "execution": {"target": "command", "artifact_id": %q}}`, strings.Repeat("0", 64))},
+	} {
+		if p := want[client.Problem](f, 503, x.method, x.path, x.body); p.Code != "unavailable" || !strings.Contains(p.Detail, "artifacts") || strings.Contains(p.Detail, dir) {
+			t.Errorf("%s %s: %+v", x.method, x.path, p)
+		}
+	}
 }
 
 func TestArtifactsAreDeletedAndCounted(t *testing.T) {

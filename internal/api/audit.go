@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// auditRoutes are about who changed what.
+// auditRoutes returns the routes of the audit log.
 func (s accessAPI) auditRoutes() []route {
 	const group = "Access"
 	return []route{
@@ -114,7 +114,7 @@ func wireVerification(v service.Verification) client.AuditVerification {
 	return out
 }
 
-// encodeSeal is the cursor behind a seal: its number, and what it sums up to.
+// encodeSeal returns the cursor after a seal: its number and its sum.
 func encodeSeal(s audit.Seal) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, uint64(s.Number)), s.Hash[:]...))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/seal"
@@ -27,7 +28,7 @@ func newAudited(t *testing.T) signed {
 		c.MaxArtifact = 1 << 20
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
-			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),
+			Artifacts: artifact.NewStore(folder.New(filepath.Join(t.TempDir(), "a")), t.TempDir(), c.MaxArtifact, 1<<30),
 		})
 	})
 	s.quotas(`{"quotas": {"requests_per_second": -1}}`)
@@ -257,8 +258,15 @@ func TestASecretInUseStays(t *testing.T) {
 	want[client.Problem](s.face, 400, "DELETE", "/api/v1/secrets/s?force=yes", "", s.admin...)
 	want[client.Secret](s.face, 200, "DELETE", "/api/v1/secrets/s?force=true", "", s.admin...)
 	want[client.Job](s.face, 200, "DELETE", "/api/v1/jobs/"+j.JobID, "", s.admin...)
-	want[client.Secret](s.face, 200, "PUT", "/api/v1/secrets/s", `{"value": "abcdefgh"}`, s.admin...)
-	want[client.Secret](s.face, 200, "DELETE", "/api/v1/secrets/s", "", s.admin...)
+	for _, node := range []string{`"execution": {"callback_url": "https://example.com/", "headers": {"X-A": "${secret:s}"}}`, `"execution": {"callback_url": "https://example.com/", "payload": ["${secret:s}"]}`} {
+		want[client.Secret](s.face, 200, "PUT", "/api/v1/secrets/s", `{"value": "abcdefgh"}`, s.admin...)
+		w := want[client.Workflow](s.face, 201, "POST", "/api/v1/workflows", `{"name": "uses it", "nodes": [{"key": "a", `+node+`}]}`, s.admin...)
+		if p := want[client.Problem](s.face, 409, "DELETE", "/api/v1/secrets/s", "", s.admin...); !strings.Contains(p.Detail, w.WorkflowID) {
+			t.Errorf("a node names it: %+v", p)
+		}
+		want[client.Workflow](s.face, 200, "DELETE", "/api/v1/workflows/"+w.WorkflowID, "", s.admin...)
+		want[client.Secret](s.face, 200, "DELETE", "/api/v1/secrets/s", "", s.admin...)
+	}
 }
 
 func TestASigningSecretIsShownToItsMaker(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// badgeRoutes are about addresses at which anybody sees how a job is.
+// badgeRoutes returns the routes of badges.
 func (s settingsAPI) badgeRoutes() []route {
 	const group = "Badges"
 	return []route{
@@ -129,8 +129,8 @@ func (s settingsAPI) deleteBadge(w http.ResponseWriter, r *http.Request, p tenan
 // badgeFile matches the end of a badge's URL.
 var badgeFile = regexp.MustCompile(`^(cbg_[a-z2-7]{32})\.(svg|json)$`)
 
-// showBadge answers anybody. Of a token that is wrong nothing is told, and looking for it takes as long whatever is right of it: it is
-// looked for by its hash.
+// showBadge answers anybody. It reveals nothing about a wrong token, and looking for it takes the same time however
+// much of it is right: it is looked up by its hash.
 func (s settingsAPI) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	m, h := badgeFile.FindStringSubmatch(r.PathValue("file")), w.Header()
 	if m == nil {
@@ -139,7 +139,7 @@ func (s settingsAPI) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.
 	}
 	x, err := s.shown(r, sha256.Sum256([]byte(m[1])))
 	if errors.Is(err, errNoBadge) {
-		h.Set("Cache-Control", "max-age=60") // so that those in front of it keep that, too
+		h.Set("Cache-Control", "max-age=60") // so that proxies cache it for that long, too
 	}
 	if err != nil {
 		return err
@@ -167,18 +167,18 @@ func (s settingsAPI) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.
 	return nil
 }
 
-// How the conditions are painted: white on each has a contrast of 4.5 at least.
+// The colours of conditions: white text on each has a contrast of at least 4.5.
 var badgeColours = map[service.Condition]string{
 	service.Up: "#1a7f37", service.Late: "#9a5b00", service.Down: "#cf222e", service.Paused: "#59636e", service.Unknown: "#59636e",
 }
 
 const badgeText = 40 // characters of a label that are drawn
 
-// badgeSVG draws a badge. The widths of its texts are about right in any font, and set, so that they fit.
+// badgeSVG draws a badge. The widths of its texts are approximately right in any font, and are set, so that they fit.
 func badgeSVG(label string, is service.Condition) string {
 	label = strings.Map(func(c rune) rune {
 		switch {
-		case unicode.Is(unicode.Bidi_Control, c): // would turn what stands beside it
+		case unicode.Is(unicode.Bidi_Control, c): // would reverse the adjacent text
 			return -1
 		case c < ' ' || c == utf8.RuneError || c == 0xfffe || c == 0xffff: // are nowhere in XML
 			return ' '
@@ -200,7 +200,7 @@ func badgeSVG(label string, is service.Condition) string {
 // badgeToken matches the token of a badge anywhere in a path.
 var badgeToken = regexp.MustCompile(`(?i)cbg_[a-z0-9]+`)
 
-// pathOf is the path of a request as the log has it: without what opens a badge.
+// pathOf returns the path of a request for the log: without the token of a badge.
 func pathOf(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, "/badges/") {
 		return "/badges/…"

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// jobs reads which jobs are meant, as of an instant.
+// jobs reads which jobs are selected, as of an instant.
 func (q *query) jobs(asOf time.Time) engine.JobFilter {
 	f := engine.JobFilter{
 		State: choice(q, "status", job.States()), ScheduleType: choice(q, "schedule_type", job.ScheduleTypes()),
@@ -30,7 +30,7 @@ func (q *query) jobs(asOf time.Time) engine.JobFilter {
 	return f
 }
 
-// jobSelection reads which jobs a body names.
+// jobSelection reads which jobs a body selects.
 func jobSelection(req client.BulkRequest, asOf time.Time) (sel service.JobSelection, v job.Invalids) {
 	var values url.Values
 	if f := req.Filter; f != nil {
@@ -43,7 +43,7 @@ func jobSelection(req client.BulkRequest, asOf time.Time) (sel service.JobSelect
 	return sel, v
 }
 
-// jobAction reads what a body wants done to them. What belongs to another action is a mistake, not ignored.
+// jobAction reads the action of a body. Fields of another action are a mistake, not ignored.
 func jobAction(req client.BulkRequest) (a service.JobAction, v job.Invalids) {
 	if a.Kind = job.OperationKind(strings.ToLower(req.Action)); !a.Kind.OverJobs() {
 		v.Add("action", req.Action, "pause, resume, delete, trigger, tag or untag")
@@ -73,7 +73,7 @@ func jobAction(req client.BulkRequest) (a service.JobAction, v job.Invalids) {
 	return a, v
 }
 
-// rate reads how many a second are wanted.
+// rate reads a rate per second.
 func rate(r *float64, v *job.Invalids) float64 {
 	if r != nil && (*r < minRate || *r > maxRate) {
 		v.Add("rate_per_s", *r, fmt.Sprintf("a number from %g to %d, or null for as fast as it goes", minRate, maxRate))

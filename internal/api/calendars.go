@@ -34,7 +34,7 @@ func (s settingsAPI) listCalendars(w http.ResponseWriter, r *http.Request, p ten
 	return reply(w, 200, out)
 }
 
-// calendarName is the calendar that a path names; what can be none is not found.
+// calendarName returns the calendar that a path names; an invalid name is not found.
 func calendarName(r *http.Request) (string, error) {
 	name := r.PathValue("name")
 	if !job.ValidKey(name) {

@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// caller is the address that a request came from: that of the connection or, where a proxy that is believed has it, what
-// that says. Of several addresses the last counts that no such proxy has added.
+// caller returns the address that a request came from: that of the connection or, behind a trusted proxy, the
+// forwarded one. Of several addresses it is the last that no such proxy has added.
 func (s *Server) caller(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -53,25 +53,26 @@ func (s *Server) believed(a netip.Addr) bool {
 	return false
 }
 
-// Sign-ins that fail cost the caller, so that nobody guesses for long: so many at once, and then one at a time.
+// Failed sign-ins cost the caller, so that nobody guesses for long: several at once, and then one at a time.
 const (
 	failuresAtOnce = 30
 	failureEvery   = 2 * time.Second
 	maxAddresses   = 10_000 // that are remembered
-	maxGood        = 10_000 // credentials that are remembered to have worked
+	maxGood        = 10_000 // remembered credentials that have worked
 	goodFor        = 10 * time.Minute
-	chargedFor     = time.Minute // for which the same wrong credential is not charged again, and a cookie that has ended not looked at
+	chargedFor     = time.Minute // how long the same wrong credential is not charged again, and an ended cookie not looked up
 )
 
-// failures remembers who failed to sign in. It forgets by itself, and is bounded: where it is full, someone is forgotten.
+// failures remembers which callers failed to sign in. Entries expire, and their number is limited: when full, it
+// drops some.
 type failures struct {
 	atOnce int
 	seed   maphash.Seed
 
 	mu    sync.RWMutex
-	until map[netip.Prefix]time.Time // guarded by mu: when who failed has paid for it
-	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their networks, by a hash
-	paid  map[uint64]time.Time       // guarded by mu: wrong credentials that were charged lately, likewise
+	until map[netip.Prefix]time.Time // guarded by mu: until when each failed caller is charged
+	good  map[uint64]time.Time       // guarded by mu: recently accepted credentials, with their networks, by a hash
+	paid  map[uint64]time.Time       // guarded by mu: recently charged wrong credentials, likewise
 }
 
 func newFailures(atOnce int) *failures {
@@ -81,17 +82,18 @@ func newFailures(atOnce int) *failures {
 	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}, paid: map[uint64]time.Time{}}
 }
 
-// network returns what counts as one caller: for IPv6 a whole network, because whoever has one address there has them all.
+// network returns what counts as one caller: for IPv6 a whole network, because one caller usually controls all of its
+// addresses.
 func network(a netip.Addr) netip.Prefix {
 	bits := 32
 	if a.Is6() {
 		bits = 64
 	}
-	p, _ := a.Prefix(bits) // zero for no address: those share
+	p, _ := a.Prefix(bits) // zero for no address: those share an entry
 	return p
 }
 
-// sentFrom is a credential, and whence it came.
+// sentFrom is a credential with its origin.
 type sentFrom struct {
 	from       netip.Prefix
 	credential string
@@ -101,8 +103,8 @@ func (f *failures) hash(a netip.Addr, credential string) uint64 {
 	return maphash.Comparable(f.seed, sentFrom{network(a), credential})
 }
 
-// wait returns how long a caller has to wait before it may try a credential; 0 if it may now. One that worked from there lately
-// is not made to wait for what others behind the same address do.
+// wait returns how long a caller has to wait before it may try a credential; 0 if it may now. A credential that
+// worked from there lately is not delayed by others behind the same address.
 func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Duration {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -117,8 +119,9 @@ func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Dur
 	return over
 }
 
-// failed charges the caller for a wrong credential, once a minute for each: a program that continues with a revoked key, or a browser
-// that sends an old cookie with all it asks for, must not lock out others behind the same address. Guesses differ, and are all charged.
+// failed charges the caller for a wrong credential, once a minute for each: a program that continues with a revoked
+// key, or a browser that sends an old cookie with every request, must not lock out others behind the same address.
+// Guesses differ, and are all charged.
 func (f *failures) failed(a netip.Addr, credential string, now time.Time) {
 	h := f.hash(a, credential)
 	f.mu.Lock()
@@ -141,7 +144,7 @@ func (f *failures) failed(a netip.Addr, credential string, now time.Time) {
 	f.until[who] = until.Add(failureEvery)
 }
 
-// worked notes a credential that was accepted.
+// worked records an accepted credential.
 func (f *failures) worked(a netip.Addr, credential string, now time.Time) {
 	h := f.hash(a, credential)
 	f.mu.RLock()
@@ -165,7 +168,7 @@ func (f *failures) isOver(a netip.Addr, cookie string, now time.Time) bool {
 	return len(f.paid) > 0 && now.Before(f.paid[f.hash(a, cookie)])
 }
 
-// forget drops what is over, and anything where nothing is.
+// forget drops expired entries, and arbitrary ones if none has expired.
 func forget[K comparable](m map[K]time.Time, now time.Time) {
 	var last K
 	dropped := false
@@ -191,12 +194,13 @@ func (f *failures) proven(a netip.Addr, credential string, now time.Time) bool {
 	return now.Before(f.good[h])
 }
 
-// probes reports whether a request asks for no more than whether the server is well.
+// probes reports whether a request only asks for the server's health.
 func probes(r *http.Request) bool { return isProbe(r.URL.Path) }
 
 func isProbe(path string) bool { return path == "/healthz" || path == "/health" || path == "/readyz" }
 
-// prove holds who shows no credential that has worked from there to a rate, before anything else is done for them.
+// prove limits the rate of callers without a credential that has worked from their address, before anything else is
+// done for them.
 func (s *Server) prove(r *http.Request, from netip.Addr) error {
 	credential, now := r.Header.Get("Authorization"), time.Now()
 	if cookie := s.cookie(r); cookie != "" {
@@ -213,7 +217,7 @@ func (s *Server) prove(r *http.Request, from netip.Addr) error {
 	return nil
 }
 
-// signIn says who asks for a route, unless too many have failed to say so from there.
+// signIn returns the principal of a request, unless too many requests from there have failed to authenticate.
 func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (p tenant.Principal, err error) {
 	defer func() {
 		if err != nil {
@@ -245,7 +249,7 @@ func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (p tenant.Pr
 	return p, err
 }
 
-// who says who asks: by the header or, where that names no key or token, by the cookie.
+// who returns the principal: by the header or, if that contains no key or token, by the cookie.
 func (s *Server) who(r *http.Request) (tenant.Principal, error) {
 	named := r.Header.Get("X-Tenant-ID")
 	if value := s.cookie(r); value != "" {
@@ -254,22 +258,22 @@ func (s *Server) who(r *http.Request) (tenant.Principal, error) {
 	return s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), named)
 }
 
-// refusesCredential reports whether an error says that a credential is not one.
+// refusesCredential reports whether an error means that a credential is invalid.
 func refusesCredential(err error) bool {
 	return errors.Is(err, access.ErrUnknownKey) || errors.Is(err, access.ErrToken) || errors.Is(err, access.ErrSignedOut)
 }
 
-// refuses reports whether an error says something of the request, and not of the store.
+// refuses reports whether an error is about the request, rather than the store.
 func refuses(err error) bool {
 	return refusesCredential(err) || errors.Is(err, access.ErrNoCredential) || errors.Is(err, access.ErrTenant) || errors.Is(err, access.ErrNoTenant) || errors.Is(err, access.ErrKeys)
 }
 
-// tooMany says that too many sign-ins have failed or, of badges, that too many were asked for that do not exist.
+// tooMany is the error that too many sign-ins have failed or, for badges, that too many unknown ones were requested.
 type tooMany struct {
 	wait     time.Duration
 	badges   bool
-	unproven bool // there were too many requests without a credential that has worked
-	most     int  // that may be; 0: what may fail at once
+	unproven bool // too many requests without a credential that has worked
+	most     int  // the limit; 0: failures allowed at once
 }
 
 // limit returns the name of the exceeded limit, as in the metrics.
@@ -293,8 +297,8 @@ func (t *tooMany) Error() string {
 	return fmt.Sprintf("Too many requests with an invalid API key or token came from this address. Try again in %s.", t.wait.Round(time.Second))
 }
 
-// meter takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses
-// one that is too many. What workers ask as such does not count, nor what whoever runs the installation asks.
+// meter takes one request out of the tenant's rate, reports that rate in the response header, and refuses one too
+// many. The worker protocol and requests of the installation's operators do not count.
 func (s *Server) meter(w http.ResponseWriter, r *http.Request, rt route, p tenant.Principal) error {
 	if !rt.needs.Keyed() || rt.needs == tenant.Work || p.Role == tenant.Worker || p.Role == tenant.System {
 		return nil

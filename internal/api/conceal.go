@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// credentials matches what looks like one: keys, cookies, badges, signing secrets, tokens, and what URLs carry beside the
-// place they lead to. What stands before one is not looked at: in a log it may be the n of a line break.
+// credentials matches what looks like one: keys, cookies, badges, signing secrets, tokens, and the parts of URLs
+// besides their destination. The character before is ignored: in a log it may be the n of a line break.
 var credentials = []struct {
 	from *regexp.Regexp
 	to   string
@@ -23,26 +23,26 @@ var credentials = []struct {
 	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]*){0,2}`), "eyJ…"},
 	{regexp.MustCompile(`(?i)(bearer|basic) +[a-z0-9._~+/=-]{8,}`), "${1} …"},
 	{regexp.MustCompile(`(?i)(password|passwd)=[^\s&"]+`), "${1}=…"},
-	{regexp.MustCompile(`(://[^\s/@:"]*):[^\s"]*@`), "${1}:…@"}, // up to the last @: a password may have one
+	{regexp.MustCompile(`(://[^\s/@:"]*):[^\s"]*@`), "${1}:…@"}, // up to the last @: a password may contain one
 	{regexp.MustCompile(`(://[^\s?"]*\?)[^\s"]+`), "${1}…"},
 }
 
-// concealer takes out of texts what is secret.
+// concealer removes secrets from texts.
 type concealer struct {
-	literals []string // as they are and as logs quote them, the longest first
+	literals []string // as they are and as logs quote them, longest first
 	replace  *strings.Replacer
 }
 
-// minLiteral is the least length of a secret that is looked for as it is.
+// minLiteral is the minimum length of a secret that is searched for literally.
 const minLiteral = 8
 
-// productWords are words that are in every bundle.
+// productWords lists words that are in every bundle.
 var productWords = []string{
 	"carillon", "postgres", "postgresql", "password", "localhost", "executor", "execution", "executions", "schedule", "schedules", "dispatch", "attempts", "goroutine", "goroutines", "operator", "bootstrap",
 }
 
-// newConcealer makes one of the secrets of the settings. What is short, or a word of the product, would be found in everything,
-// and tell itself by being missing: it is left to what addresses look like.
+// newConcealer makes one from the secrets of the settings. A secret that is short, or a word of the product, would
+// match everywhere, and its absence would reveal it: those are left to the patterns.
 func newConcealer(secrets []string, settings []client.SupportSetting) *concealer {
 	words := slices.Clone(productWords)
 	for _, s := range settings {
@@ -55,7 +55,7 @@ func newConcealer(secrets []string, settings []client.SupportSetting) *concealer
 			continue
 		}
 		quoted := strconv.Quote(s)
-		coded, _ := json.Marshal(s) // of a text, which always has a form
+		coded, _ := json.Marshal(s) // a text always encodes
 		c.literals = append(c.literals, s, quoted[1:len(quoted)-1], string(coded[1:len(coded)-1]))
 	}
 	slices.SortStableFunc(c.literals, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
@@ -67,10 +67,10 @@ func newConcealer(secrets []string, settings []client.SupportSetting) *concealer
 	return c
 }
 
-// text conceals the secrets, and what looks like a credential.
+// text removes the secrets, and what looks like a credential.
 func (c *concealer) text(s string) string { return c.looks(c.replace.Replace(s)) }
 
-// looks conceals what looks like a credential.
+// looks removes what looks like a credential.
 func (c *concealer) looks(s string) string {
 	for _, x := range credentials {
 		s = x.from.ReplaceAllString(s, x.to)
@@ -81,8 +81,8 @@ func (c *concealer) looks(s string) string {
 // supportLine limits the bytes of a log line in a bundle.
 const supportLine = 2000
 
-// line conceals as text does, and only then cuts. Of a line that was cut before, its last word is left out, as it may be the
-// beginning of a secret; and so is the beginning of one with spaces in it.
+// line removes secrets like text, and only then cuts. If a line was cut before, its last word is left out, as it may
+// be the beginning of a secret; and so is the beginning of a secret that contains spaces.
 func (c *concealer) line(s string) string {
 	whole, cut := strings.CutSuffix(s, "…")
 	if cut {

@@ -41,7 +41,12 @@ type corpus struct {
 	good map[string]int // guarded by mu: how often each route did what it was asked for
 
 	codes [600]atomic.Int64
+	late  atomic.Int64 // answers that the store was away
 }
+
+// mayBeLate is how many answers may say that the store is away. The store gives up on a statement after seconds, and on a machine that is
+// busy with other tests one in thousands takes that long.
+const mayBeLate = 5
 
 // known remembers something that can be asked for.
 func (c *corpus) known(kind, id string) {
@@ -214,6 +219,7 @@ func (readCloser) Close() error { return nil }
 func (c *corpus) judge(q made, w *httptest.ResponseRecorder) string {
 	kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
 	switch body := w.Body.Bytes(); {
+	case w.Code == 503 && w.Header().Get("Retry-After") != "" && c.late.Add(1) <= mayBeLate:
 	case w.Code >= 500:
 		return "it is our fault"
 	case w.Code == 404 && kind == "text/html" && strings.Contains(q.headers["Accept"], "text/html") && !strings.HasPrefix(q.target, "/api/"):
@@ -234,7 +240,8 @@ func (c *corpus) judge(q made, w *httptest.ResponseRecorder) string {
 			}
 		}
 	case w.Code >= 300:
-		if q.target != "/" && !strings.HasPrefix(q.target, "/?") {
+		to := w.Header().Get("Location") // a call without its prefix is told where it belongs
+		if q.target != "/" && !strings.HasPrefix(q.target, "/?") && (w.Code != 308 || !strings.HasPrefix(to, "/api/v1/")) {
 			return "it sends the caller elsewhere"
 		}
 	case kind == "application/json" && !json.Valid(body):
@@ -321,7 +328,7 @@ func (c *corpus) play(t *testing.T, n int) {
 		t.Errorf("only %d of %d requests were good ones: nothing much is tested", good, n)
 	}
 	// What needs a token, a lease or a dead letter of its own comes about only by chance; TestExamples asks for it.
-	rare := []string{"POST /api/v1/executions/{id}/complete", "POST /api/v1/sign-in", "POST /api/v1/sign-out", "POST /api/v1/workers/{id}/logs", "POST /api/v1/dead-letters/{id}/redrive"}
+	rare := []string{"POST /api/v1/executions/{id}/complete", "POST /api/v1/sign-in", "POST /api/v1/sign-out", "POST /api/v1/workers/{id}/logs", "POST /api/v1/workers/{id}/node", "POST /api/v1/workers/{id}/result", "POST /api/v1/dead-letters/{id}/redrive"}
 	for _, r := range c.table {
 		if name := r.Method + " " + r.Path; n >= 100_000 && c.good[name] == 0 && !slices.Contains(rare, name) {
 			t.Errorf("none of the requests for %s was a good one", name)

@@ -19,7 +19,7 @@ var deadLetterParams = append([]param{
 	{"end_date", "string", "Died before this date or time."},
 }, pageParams...)
 
-// deadLetters reads which dead letters are meant.
+// deadLetters reads which dead letters are selected.
 func (q *query) deadLetters() engine.DeadLetterFilter {
 	f := engine.DeadLetterFilter{Reason: choice(q, "reason", job.DeadReasons()), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date")}
 	if id := q.values.Get("job_id"); id != "" {
@@ -61,7 +61,7 @@ const (
 	maxRate = 10_000
 )
 
-// selection reads which dead letters a body names.
+// selection reads which dead letters a body selects.
 func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Invalids) {
 	var values url.Values
 	if f := req.Filter; f != nil {
@@ -173,7 +173,7 @@ func (s executionAPI) listOperations(w http.ResponseWriter, r *http.Request, p t
 	return reply(w, 200, out)
 }
 
-// operation is the one that a path names; what can be none is not found.
+// operation returns the operation that a path names; an invalid id is not found.
 func operation(r *http.Request) (job.OperationID, error) {
 	id, err := job.ParseOperationID(r.PathValue("id"))
 	if err != nil {
@@ -199,7 +199,7 @@ func (s executionAPI) cancelOperation(w http.ResponseWriter, r *http.Request, p 
 	if err != nil {
 		return err
 	}
-	o, err := s.service.CancelOperation(r.Context(), p, id) // a second cancel is answered like the first, with or without a key
+	o, err := s.service.CancelOperation(r.Context(), p, id) // a second cancel gets the same response as the first, with or without a key
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // maxDeclared limits how many jobs one request may declare.
 const maxDeclared = 1000
 
-// declareRoutes are the routes of declarative files.
+// declareRoutes returns the routes of declarative files.
 func (s jobAPI) declareRoutes() []route {
 	return []route{{
 		method: "POST", path: "/api/v1/jobs:plan", needs: tenant.Read, group: "Jobs", summary: "Plan: show what declared jobs would change",
@@ -74,7 +74,7 @@ func (s jobAPI) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, out)
 }
 
-// declared is the definition that a job is to have.
+// declared returns the definition that a job should have.
 func (s jobAPI) declared(r client.JobRequest, was *job.Job, usual int) (job.Definition, error) {
 	if r.Priority == nil {
 		r.Priority = &usual
@@ -89,11 +89,11 @@ func (s jobAPI) declared(r client.JobRequest, was *job.Job, usual int) (job.Defi
 	return d, nil
 }
 
-// maxCanonical bounds the documents that are compared regardless of the order of their names: decoding takes many times
-// their length.
+// maxCanonical limits the documents that are compared regardless of key order: decoding takes several times their
+// length.
 const maxCanonical = 64 << 10
 
-// sameJSON reports whether two documents say the same. Long ones do only if their names are in the same order, too.
+// sameJSON reports whether two documents are equivalent. Long ones are only if their keys are in the same order, too.
 func sameJSON(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
@@ -108,7 +108,7 @@ func sameJSON(a, b []byte) bool {
 	return bytes.Equal(canonical(a), canonical(b))
 }
 
-// canonical is a document in one form: names in order, no blanks, numbers as they were written.
+// canonical returns a document in a canonical form: sorted keys, no blanks, numbers as they were written.
 func canonical(doc []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -153,8 +153,8 @@ func wireFires(f service.Fires) client.FireTimes {
 	return client.FireTimes{Count: len(f.At), Truncated: f.Cut, First: append([]time.Time{}, f.At[:min(len(f.At), 10)]...)}
 }
 
-// changes lists the fields in which two jobs differ. A credential that is written out counts as different, whether it is or not: who may only
-// read could else guess until it is found.
+// changes lists the fields in which two jobs differ. A literal credential always counts as different: otherwise
+// somebody who may only read could find it by guessing.
 func changes(was, want job.Job, given client.Target) []client.FieldChange {
 	out := []client.FieldChange{}
 	before, after := map[string]json.RawMessage{}, map[string]json.RawMessage{}
@@ -177,7 +177,7 @@ func changes(was, want job.Job, given client.Target) []client.FieldChange {
 	return out
 }
 
-// guess reports whether a field is a credential that was written out.
+// guess reports whether a field is a literal credential.
 func guess(name string, given client.Target) bool {
 	if header, ok := strings.CutPrefix(name, "execution.headers."); ok && secret.Credential(header) {
 		v, there := given.Headers[header]
@@ -190,7 +190,7 @@ func guess(name string, given client.Target) bool {
 	return false
 }
 
-// whole is the request that would make a job as it is, with its payload and whether it is paused.
+// whole returns the request that would create a job as it is, with its payload and whether it is paused.
 func whole(j job.Job) any {
 	r := asRequest(j)
 	r.Execution.Payload = j.Payload
@@ -200,7 +200,7 @@ func whole(j job.Job) any {
 	}{r, j.State == job.Paused}
 }
 
-// leaves finds the fields of an object that hold no others, by their paths; a payload is one.
+// leaves returns the fields of an object that contain no others, by path; a payload counts as one.
 func leaves(path string, o members, out map[string]json.RawMessage) {
 	for name, value := range o {
 		if inner := objectOf(value); inner != nil && path+name != "execution.payload" {
@@ -211,7 +211,7 @@ func leaves(path string, o members, out map[string]json.RawMessage) {
 	}
 }
 
-// shownValue is a value as it may be shown.
+// shownValue returns a value as it may be shown.
 func shownValue(name string, v json.RawMessage) json.RawMessage {
 	header, isHeader := strings.CutPrefix(name, "execution.headers.")
 	env, isEnv := strings.CutPrefix(name, "execution.env.")

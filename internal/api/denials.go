@@ -22,17 +22,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
-// Failed authentication is counted in full, and logged and audited within a budget, so that nobody fills a disk by failing.
+// Failed authentication is counted completely, but logged and audited within a budget, so that nobody can fill a disk
+// by failing.
 const (
-	denialsEvery = time.Minute     // between two looks at what there is to write down
+	denialsEvery = time.Minute     // between two writes of what was recorded
 	denialLines  = 20              // of the log in that time
 	denialRows   = 20              // of the audit log at once
-	denialRow    = 5 * time.Minute // after which there is room for one more
-	maxDenied    = 1000            // addresses that are distinguished; of the rest only the number is known
-	maxUnsent    = 100             // entries that are kept while the store is away
+	denialRow    = 5 * time.Minute // after this time there is room for one more
+	maxDenied    = 1000            // addresses that are distinguished; the rest are only counted
+	maxUnsent    = 100             // entries kept while the store is down
 )
 
-// denials remembers failed authentication until it is written down.
+// denials records failed authentication until it is written.
 type denials struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
@@ -41,11 +42,11 @@ type denials struct {
 	mu     sync.Mutex
 	by     map[netip.Prefix]*denial // guarded by mu
 	rest   denial                   // guarded by mu: of addresses beyond maxDenied
-	lines  int                      // guarded by mu: that were logged since the last look
-	silent int                      // guarded by mu: failures since then that were not
+	lines  int                      // guarded by mu: lines logged since the last look
+	silent int                      // guarded by mu: failures since then that were not logged
 	rows   int                      // guarded by mu: room in the audit log
 	rowAt  time.Time                // guarded by mu: when there was last room for one more
-	unsent []audit.Entry            // guarded by mu: that the store has not taken yet
+	unsent []audit.Entry            // guarded by mu: entries that the store has not accepted yet
 }
 
 // denial counts the failures of one address.
@@ -73,7 +74,7 @@ func newDenials(log *slog.Logger, m *telemetry.Metrics, record func(context.Cont
 	return &denials{log: log, metrics: m, record: record, by: map[netip.Prefix]*denial{}, rows: denialRows}
 }
 
-// reasonOf names why authentication failed, as metrics do; "" if it did not.
+// reasonOf names why authentication failed, like the metrics; "" if it did not.
 func reasonOf(err error) string {
 	var many *tooMany
 	switch {
@@ -93,8 +94,8 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// note takes down that a request with a credential failed to authenticate. That there is no credential, or that a browser's
-// sign-in has ended, is only counted: it happens to everyone.
+// note records that a request with a credential failed to authenticate. A missing credential, or an ended sign-in, is
+// only counted: it happens to everyone.
 func (d *denials) note(r *http.Request, from netip.Addr, credential string, err error) {
 	reason := reasonOf(err)
 	if reason == "" {
@@ -133,8 +134,8 @@ func (d *denials) note(r *http.Request, from netip.Addr, credential string, err 
 	}
 }
 
-// tick writes down what failed since the last one: of each address one entry in the audit log, and of many addresses one of all
-// that there is no room for.
+// tick writes the failures since the last one: one audit entry for each address or, with many addresses, one entry
+// for all the rest.
 func (d *denials) tick(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	silent := d.silent
@@ -173,7 +174,7 @@ func (d *denials) tick(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// entries are at most so many, the address with the most failures first. The caller holds mu.
+// entries returns at most n entries, the address with the most failures first. The caller holds mu.
 func (d *denials) entries(most int, now time.Time) (out []audit.Entry) {
 	all := slices.SortedFunc(maps.Values(d.by), func(a, b *denial) int {
 		return cmp.Or(b.count-a.count, a.from.Compare(b.from))
@@ -217,7 +218,7 @@ func (d *denial) entry(object string, now time.Time) audit.Entry {
 	return e
 }
 
-// Tick writes failed authentication into the audit log, see denials.
+// Tick writes failed authentication to the audit log, see denials.
 func (s *Server) Tick(ctx context.Context) (time.Duration, error) {
 	return denialsEvery, s.denials.tick(ctx, time.Now())
 }

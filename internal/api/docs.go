@@ -28,7 +28,7 @@ type entry struct {
 	Body, Answer                                         []field
 }
 
-// field is one line of a table.
+// field is one row of a table.
 type field struct{ Name, Type, Doc string }
 
 func (s viewAPI) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
@@ -43,10 +43,10 @@ func (s viewAPI) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 	return nil
 }
 
-// anyBase stands in the page for the address that it is asked at.
+// anyBase is the placeholder in the page for the address at which it is requested.
 const anyBase = "http://address.invalid"
 
-// renderDocs makes the page, once: nobody needs a credential to ask for it.
+// renderDocs renders the page, once: it needs no credential.
 func (s viewAPI) renderDocs() ([]byte, error) {
 	type section struct {
 		Name    string
@@ -77,7 +77,7 @@ func (s viewAPI) renderDocs() ([]byte, error) {
 	return page.Bytes(), err
 }
 
-// base is the address that the page was asked at, for examples that work as they are.
+// base returns the address at which the page was requested, for examples that can be copied.
 func base(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host
@@ -91,7 +91,7 @@ func (s viewAPI) docsStyle(w http.ResponseWriter, _ *http.Request, _ tenant.Prin
 	return nil
 }
 
-// fields lists what a wire type holds, nested ones with dots.
+// fields lists the fields of a wire type, nested ones with dots.
 func fields(t reflect.Type, prefix string) []field {
 	if t == nil {
 		return nil
@@ -123,7 +123,7 @@ func fields(t reflect.Type, prefix string) []field {
 	return out
 }
 
-// typeName is a type in words, and the struct inside it, if any.
+// typeName describes a type in words, with the struct inside it, if any.
 func typeName(t reflect.Type) (name string, inner reflect.Type) {
 	switch {
 	case t == of[client.Pagination]() || t.Kind() == reflect.Struct && t.PkgPath() != "time":

@@ -21,13 +21,13 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// Door is the way to the dispatcher for a worker inside this process.
+// Door connects a worker inside this process to the dispatcher.
 type Door struct {
 	d     *dispatch.Dispatcher
 	out   *delivery.Pipeline
 	clock clock.Clock
 	nudge chan struct{}
-	whose tenant.ID // empty: every tenant's executions come through it
+	whose tenant.ID // empty: it serves every tenant
 
 	secrets *secret.Vault
 }
@@ -42,15 +42,15 @@ func NewDoor(d *dispatch.Dispatcher, out *delivery.Pipeline, clk clock.Clock) *D
 	return &Door{d: d, out: out, clock: clk, nudge: make(chan struct{}, 1)}
 }
 
-// Of is another door to the same dispatcher, for a worker that serves one tenant.
+// Of returns another door to the same dispatcher, for a worker that serves one tenant.
 func (d *Door) Of(t tenant.ID) *Door {
 	return &Door{d: d.d, out: d.out, clock: d.clock, nudge: make(chan struct{}, 1), whose: t, secrets: d.secrets}
 }
 
-// Guard keeps what the worker tells from holding secrets.
+// Guard removes secrets from the worker's reports.
 func (d *Door) Guard(v *secret.Vault) { d.secrets = v }
 
-// Nudge makes the worker beat at once, since there may be orders for it.
+// Nudge makes the worker send a heartbeat at once, since there may be orders for it.
 func (d *Door) Nudge() {
 	select {
 	case d.nudge <- struct{}{}:
@@ -97,7 +97,7 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	return orders, session(err)
 }
 
-// Report passes outcomes on.
+// Report reports outcomes.
 func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error) {
 	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 	return vs, refused(session(err))
 }
 
-// Logs passes lines of a log on.
+// Logs adds lines to a log.
 func (d *Door) Logs(ctx context.Context, s client.Session, r client.LogRequest) (client.LogAnswer, error) {
 	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *Door) Logs(ctx context.Context, s client.Session, r client.LogRequest) 
 
 func (d *Door) intake() intake { return intake{d.d, d.secrets, false} }
 
-// refused tells what is the worker's own mistake as a worker elsewhere is told it.
+// refused reports the worker's own mistakes in the same way as over HTTP.
 func refused(err error) error {
 	if err == nil || errors.Is(err, worker.ErrSession) {
 		return err
@@ -140,7 +140,7 @@ func (d *Door) Waiting(ctx context.Context, s client.Session, most int) (int, er
 	return n, session(err)
 }
 
-// Release hands executions back.
+// Release returns executions to the queue.
 func (d *Door) Release(ctx context.Context, s client.Session, held []client.Held) error {
 	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Door) Leave(ctx context.Context, s client.Session) error {
 	return d.d.Leave(ctx, w)
 }
 
-// session tells a worker's session error in the worker's words.
+// session translates a session error for the worker.
 func session(err error) error {
 	if errors.Is(err, engine.ErrSession) {
 		return fmt.Errorf("%w: %w", worker.ErrSession, err)
@@ -172,7 +172,7 @@ func session(err error) error {
 
 var outcomes = map[string]job.OutcomeStatus{
 	client.Succeeded: job.OutcomeSucceeded, client.Failed: job.OutcomeFailed, client.Cancelled: job.OutcomeCancelled,
-	client.Snoozed: job.OutcomeSnoozed, client.Parked: job.OutcomeParked,
+	client.Snoozed: job.OutcomeSnoozed, client.Parked: job.OutcomeParked, client.Skipped: job.OutcomeSkipped,
 }
 
 func outcome(o client.Outcome) (job.Outcome, error) {
@@ -182,7 +182,7 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	}
 	status, ok := outcomes[strings.ToUpper(o.Status)]
 	if !ok {
-		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED, PARKED"}}
+		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED, PARKED, SKIPPED"}}
 	}
 	if status == job.OutcomeSnoozed && o.RetryAfterMS < 1 {
 		return job.Outcome{}, job.Invalids{{Field: "retry_after_ms", Value: job.Show(o.RetryAfterMS), Want: "with SNOOZED, in how many milliseconds to try again: 1 or more"}}
@@ -209,7 +209,7 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	return out, nil
 }
 
-// storable makes an outcome one that can be kept. Secrets are taken out of it before: what is cut is not known for a secret any more.
+// storable makes an outcome storable. Secrets are removed before: a secret that is cut is no longer recognised.
 func storable(o *job.Outcome) {
 	if o.Error != nil {
 		e := *o.Error
@@ -223,7 +223,7 @@ func storable(o *job.Outcome) {
 	}
 }
 
-// told is a text of a worker's as it can be kept: not too long, and without what a database does not take.
+// told returns a worker's text in storable form: not too long, and without what a database does not accept.
 func told(s string) string {
 	if len(s) > client.MaxMessage {
 		s = s[:client.MaxMessage]

@@ -11,7 +11,9 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -19,7 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/strictjson"
 )
 
-// refusal is an error that this package makes itself.
+// refusal is an error that this package creates itself.
 type refusal struct {
 	status int
 	code   string
@@ -53,14 +55,17 @@ var table = []struct {
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended or never existed; register again."},
 	{sign.ErrToken, 401, "unauthorized", "This needs the Carillon-Callback-Token of the execution's callback: send Authorization: Bearer <token>."},
 	{dispatch.ErrStale, 409, "stale_token", "This worker does not hold the lease, or no longer does: nothing was stored. Stop working on this execution."},
+	{service.ErrNoNode, 409, client.CodeNoNode, "The attempt is not a node of a workflow: it has no ancestors and no item."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Try another server, or try again later."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed this at the same time. Read it again, then retry."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached right now, and the request may or may not have been stored. Retry with the same idempotency key."},
+	{artifact.ErrUnavailable, 503, "unavailable", "The place where artifacts are stored cannot be used right now; the server's log has the reason."},
+	{artifact.ErrNoRoom, 503, "unavailable", "There is no space left for artifacts."},
 	{engine.ErrSchema, 503, "unavailable", "The store's schema is not ready."},
 	{context.DeadlineExceeded, 503, "unavailable", "The store did not answer in time. Try again."},
 }
 
-// problem returns the problem document for an error, and whether it is our fault.
+// problem returns the problem document for an error, and whether the server is to blame.
 func problem(err error) (p client.Problem, ours bool) {
 	var r *refusal
 	var syntax *strictjson.Error
@@ -68,7 +73,11 @@ func problem(err error) (p client.Problem, ours bool) {
 	var taken *service.KeyTaken
 	var notDone *service.NotDone
 	var revised *service.Revised
+	var used *engine.Used
 	var over *service.OverQuota
+	var conflict *workflow.Conflict
+	var decided *workflow.Decided
+	var noNode *service.NoNode
 	var ahead *dispatch.Ahead
 	var many *tooMany
 	switch {
@@ -87,6 +96,14 @@ func problem(err error) (p client.Problem, ours bool) {
 			client.FieldProblem{Field: "key", Value: taken.Key, Want: "a key that no other job has"}), false
 	case errors.As(err, &notDone):
 		return made(409, "cannot_"+notDone.What, notDone.Why), false
+	case errors.As(err, &conflict):
+		return made(409, "cannot_"+strings.ReplaceAll(conflict.Act, " ", "_"), sentence(conflict.Error())), false
+	case errors.As(err, &decided):
+		return made(409, "already_decided", decided.Error()+"."), false
+	case errors.As(err, &noNode):
+		return made(404, "not_found", sentence(noNode.Error())), false
+	case errors.As(err, &used):
+		return usedBy(used), false
 	case errors.As(err, &over):
 		return overQuota(over), false
 	case errors.As(err, &many):
@@ -125,6 +142,9 @@ func made(status int, code, detail string, fields ...client.FieldProblem) client
 	}
 }
 
+// sentence turns the text of an error into a sentence.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
 func malformed(e *strictjson.Error) client.Problem {
 	fields := make([]client.FieldProblem, len(e.Problems))
 	for i, p := range e.Problems {
@@ -137,7 +157,7 @@ func malformed(e *strictjson.Error) client.Problem {
 	return made(400, code, lead+e.Error(), fields...)
 }
 
-// say lists the first problems in one sentence.
+// say describes the first problems in one sentence.
 func say(fields []client.FieldProblem) string {
 	const most = 3
 	var parts []string
@@ -158,13 +178,13 @@ func say(fields []client.FieldProblem) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		switch r.Context().Err() {
 		case context.Canceled:
 			return // the caller has gone
-		case context.DeadlineExceeded: // and what the request began was stopped
+		case context.DeadlineExceeded: // and the work for the request was stopped
 			err = context.DeadlineExceeded
 		}
 	}

@@ -59,6 +59,8 @@ func newExamples(t *testing.T) *examples {
 		`{"name": "nightly report", "key": "nightly", "schedule": {"type": "CRON", "cron_expression": "0 10 * * *", "timezone": "America/New_York"}, "execution": {"target": "simulate", "work_kind": "noop"}}`, x.by(tenant.Admin)...).JobID
 	x.things["/api/v1/executions/"] = x.dead()
 	x.things["/api/v1/dead-letters/"] = x.things["/api/v1/executions/"]
+	x.runs()
+	x.things["/api/v1/workflow-runs/"] = x.begun(asks)
 	if w := x.ask("GET", "/openapi.json", ""); json.Unmarshal(w.Body.Bytes(), &x.doc) != nil || len(x.doc.Paths) == 0 {
 		t.Fatalf("the document: %d, %.300s", w.Code, w.Body)
 	}
@@ -69,11 +71,27 @@ func (x *examples) by(role tenant.Role) []string {
 	return []string{"Authorization", x.keys[mine][role]}
 }
 
+// asks is a node that asks for an approval, and one after it.
+const asks = `{"key": "first", "wait": {"approval": {"roles": ["operator"]}}, "timeout": "24h"}, {"key": "deploy", "depends_on": ["first"], "execution": {"target": "worker", "kind": "deploy"}}`
+
+// begun is a run of a workflow of these nodes that is under way.
+func (x *examples) begun(nodes string) string {
+	x.Helper()
+	w := want[client.Workflow](x.face, 201, "POST", "/api/v1/workflows", `{"name": "release", "nodes": [`+nodes+`]}`, x.by(tenant.Admin)...)
+	run := want[client.WorkflowTriggered](x.face, 202, "POST", "/api/v1/workflows/"+w.WorkflowID+"/trigger", `{"input": {"version": "1.4"}}`, x.by(tenant.Admin)...)
+	for deadline := time.Now().Add(2 * time.Minute); x.run(run.WorkflowRunID, x.by(tenant.Admin)...).Status != "RUNNING"; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			x.Fatal("the run does not begin")
+		}
+	}
+	return run.WorkflowRunID
+}
+
 // lease is an execution that a worker holds, its token, and what the worker sends.
 func (x *examples) lease() (execution string, token int64, worker client.Session, by []string) {
 	x.Helper()
 	want[client.Job](x.face, 201, "POST", "/api/v1/jobs", `{"name": "send", "execution": {"target": "worker", "kind": "send-email", "payload": {"to": "ann@example.com"}}, "retry_policy": {"max_retries": 0}}`, x.by(tenant.Admin)...)
-	worker, by = x.register()
+	worker, by = x.register("send-email")
 	got := want[client.Claimed](x.face, 200, "POST", "/api/v1/workers/"+worker.WorkerID+"/claim", `{"max": 1, "wait_seconds": 10}`, by...)
 	if len(got.Attempts) != 1 {
 		x.Fatalf("claimed: %+v", got)
@@ -81,9 +99,39 @@ func (x *examples) lease() (execution string, token int64, worker client.Session
 	return got.Attempts[0].ExecutionID, got.Attempts[0].FencingToken, worker, by
 }
 
-func (x *examples) register() (client.Session, []string) {
+// item is an item of a map that a worker holds, below a node that has a result.
+func (x *examples) item() (execution string, token int64, worker client.Session, by []string) {
 	x.Helper()
-	s := want[client.Session](x.face, 201, "POST", "/api/v1/workers", `{"host": "box-1", "kinds": ["send-email"], "capacity": 20}`, x.by(tenant.Worker)...)
+	x.begun(`{"key": "list", "execution": {"target": "worker", "kind": "list-invoices"}},
+		{"key": "load", "depends_on": ["list"], "map": "nodes.list.result.files", "execution": {"target": "worker", "kind": "load-invoice"}}`)
+	claim := func(kind string) client.Attempt {
+		worker, by = x.register(kind)
+		got := want[client.Claimed](x.face, 200, "POST", "/api/v1/workers/"+worker.WorkerID+"/claim", `{"max": 1, "wait_seconds": 30}`, by...)
+		if len(got.Attempts) != 1 {
+			x.Fatalf("claimed: %+v", got)
+		}
+		return got.Attempts[0]
+	}
+	a := claim("list-invoices")
+	want[client.Verdicts](x.face, 200, "POST", "/api/v1/workers/"+worker.WorkerID+"/complete",
+		fmt.Sprintf(`{"outcomes": [{"execution_id": %q, "fencing_token": %d, "status": "SUCCEEDED", "result": {"files": ["a.csv"]}}]}`, a.ExecutionID, a.FencingToken), by...)
+	a = claim("load-invoice")
+	return a.ExecutionID, a.FencingToken, worker, by
+}
+
+// after is a job that depends on another, whose key is extract.
+func (x *examples) after() string {
+	x.Helper()
+	const extract = `{"name": "extract", "key": "extract", "schedule": {"type": "MANUAL"}, "execution": {"target": "simulate", "work_kind": "noop"}}`
+	x.ask("POST", "/api/v1/jobs", extract, x.by(tenant.Admin)...) // or it is there
+	j := want[client.Job](x.face, 201, "POST", "/api/v1/jobs", `{"name": "report", "schedule": {"type": "MANUAL"}, "execution": {"target": "simulate", "work_kind": "noop"}}`, x.by(tenant.Admin)...)
+	want[client.JobDependencies](x.face, 200, "PUT", "/api/v1/jobs/"+j.JobID+"/dependencies", `{"depends_on": ["key:extract"]}`, x.by(tenant.Admin)...)
+	return j.JobID
+}
+
+func (x *examples) register(kind string) (client.Session, []string) {
+	x.Helper()
+	s := want[client.Session](x.face, 201, "POST", "/api/v1/workers", fmt.Sprintf(`{"host": "box-1", "kinds": [%q], "capacity": 20}`, kind), x.by(tenant.Worker)...)
 	return s, append(x.by(tenant.Worker), "X-Worker-Session", s.Session)
 }
 
@@ -142,12 +190,17 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 	switch method + " " + path {
 	case "POST /api/v1/workers/{id}/claim":
 		want[client.Job](x.face, 201, "POST", "/api/v1/jobs", `{"name": "send", "execution": {"target": "worker", "kind": "send-email", "payload": {"to": "ann@example.com"}}}`, x.by(tenant.Admin)...)
-		w, by := x.register()
+		w, by := x.register("send-email")
 		target, headers = strings.Replace(path, "{id}", w.WorkerID, 1), by
 	case "POST /api/v1/workers/{id}/beat", "POST /api/v1/workers/{id}/complete", "POST /api/v1/workers/{id}/logs", "POST /api/v1/workers/{id}/release":
 		worker()
+	case "POST /api/v1/workers/{id}/node", "POST /api/v1/workers/{id}/result":
+		id, token, w, by := x.item()
+		target, body, headers = strings.Replace(path, "{id}", w.WorkerID, 1), held(body, id, token), by
+	case "GET /api/v1/jobs/{id}/dependencies", "PUT /api/v1/jobs/{id}/dependencies", "DELETE /api/v1/jobs/{id}/dependencies":
+		target = strings.Replace(path, "{id}", x.after(), 1)
 	case "DELETE /api/v1/workers/{id}", "POST /api/v1/workers/{id}/drain":
-		w, by := x.register()
+		w, by := x.register("send-email")
 		target = strings.Replace(path, "{id}", w.WorkerID, 1)
 		if method == "DELETE" {
 			headers = by
@@ -164,6 +217,15 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		body = strings.ReplaceAll(body, sampleID, x.dead())
 	case "PATCH /api/v1/jobs/{id}/resume", "POST /api/v1/jobs/{id}/resume":
 		want[client.Job](x.face, 200, "POST", "/api/v1/jobs/key:nightly/pause", "", x.by(tenant.Admin)...)
+	case "POST /api/v1/workflow-runs/{id}/nodes/{key}/approve", "POST /api/v1/workflow-runs/{id}/nodes/{key}/reject", "POST /api/v1/workflow-runs/{id}/nodes/{key}/skip", "POST /api/v1/workflow-runs/{id}/nodes/{key}/mark",
+		"POST /api/v1/workflow-runs/{id}/pause", "POST /api/v1/workflow-runs/{id}/unpause", "POST /api/v1/workflow-runs/{id}/cancel":
+		target = strings.Replace(target, x.things["/api/v1/workflow-runs/"], x.begun(asks), 1)
+	case "GET /api/v1/workflow-runs/{id}/nodes/{key}/items", "PATCH /api/v1/workflow-runs/{id}/nodes/{key}":
+		target = strings.Replace(target, x.things["/api/v1/workflow-runs/"], x.begun(`{"key": "first", "map": ["a.csv", "b.csv"], "max_parallel": 1, "execution": {"target": "worker", "kind": "load"}}`), 1)
+	case "POST /api/v1/workflow-runs/{id}/retry":
+		run := x.begun(asks)
+		want[client.WorkflowRunChanged](x.face, 200, "POST", "/api/v1/workflow-runs/"+run+"/nodes/first/reject", "", headers...)
+		target = strings.Replace(target, x.things["/api/v1/workflow-runs/"], run, 1)
 	case "POST /api/v1/sign-in":
 		body = strings.Replace(body, "car_live_the-text-of-a-key", strings.TrimPrefix(x.keys[mine][tenant.Admin], "Bearer "), 1)
 	case "POST /api/v1/signing-secrets/{id}/reveal":

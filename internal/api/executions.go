@@ -39,7 +39,7 @@ func (s executionAPI) listExecutions(w http.ResponseWriter, r *http.Request, p t
 	return reply(w, 200, wireExecutions(page, found))
 }
 
-// executionID reads the execution that a path names; what can be none is not found.
+// executionID reads the execution that a path names; an invalid id is not found.
 func executionID(r *http.Request) (job.ExecutionID, error) {
 	id, err := job.ParseExecutionID(r.PathValue("id"))
 	if err != nil {
@@ -62,7 +62,7 @@ func (s executionAPI) getExecution(w http.ResponseWriter, r *http.Request, p ten
 	return reply(w, 200, out)
 }
 
-// wireAttempts are attempts as of an instant.
+// wireAttempts returns attempts in API form, as of an instant.
 func wireAttempts(as []job.Tried, now time.Time) []client.ExecutionAttempt {
 	out := make([]client.ExecutionAttempt, len(as))
 	for i, a := range as {
@@ -149,7 +149,7 @@ func wireReport(r job.Report) client.Report {
 		}
 	}
 	if e.Error != nil && len(r.Attempts) == 0 {
-		out.Errors = append(out.Errors, *wireError(e.Error)) // else its last attempt has told it
+		out.Errors = append(out.Errors, *wireError(e.Error)) // otherwise its last attempt already includes it
 	}
 	return out
 }
@@ -163,7 +163,7 @@ func (s executionAPI) cancelExecution(w http.ResponseWriter, r *http.Request, p 
 	if !job.ValidNote(req.Reason) {
 		return job.Invalids{{Field: "reason", Value: job.Show(req.Reason), Want: job.WantNote}}
 	}
-	e, err := s.service.Cancel(r.Context(), p, id, req.Reason) // a second cancel is answered like the first, with or without a key
+	e, err := s.service.Cancel(r.Context(), p, id, req.Reason) // a second cancel gets the same response as the first, with or without a key
 	if err != nil {
 		return err
 	}
@@ -192,10 +192,10 @@ func (s executionAPI) redriveDeadLetter(w http.ResponseWriter, r *http.Request, 
 	return begun(w, service.Triggered{Execution: e}, replay, err)
 }
 
-// deduplicated marks an answer that names what was there already, because it holds the unique key.
+// deduplicated marks a response that returns the holder of the unique key instead of a new object.
 func deduplicated(w http.ResponseWriter) { w.Header().Set("Carillon-Deduplicated", "true") }
 
-// begun answers with a new execution, or with the one that holds its unique key.
+// begun responds with a new execution, or with the one that holds its unique key.
 func begun(w http.ResponseWriter, e service.Triggered, replay []byte, err error) error {
 	if err != nil {
 		return err
@@ -210,12 +210,12 @@ func begun(w http.ResponseWriter, e service.Triggered, replay []byte, err error)
 	return reply(w, 202, wireTriggered(e.Execution))
 }
 
-// onceTriggered makes a request that begins an execution safe to send again.
+// onceTriggered makes a request that begins an execution safe to retry.
 func onceTriggered(o once) service.Once[job.Execution] {
 	return service.Once[job.Execution]{Key: o.key, Hash: o.hash, Encode: func(e job.Execution) []byte { return encoded(wireTriggered(e)) }}
 }
 
-// action reads what is asked of an execution: first whether there is one, then the body, which may be left out.
+// action first checks that an execution exists, and then reads the optional body.
 func (s executionAPI) action(w http.ResponseWriter, r *http.Request, p tenant.Principal, req any) (id job.ExecutionID, _ service.Once[job.Execution], err error) {
 	var none service.Once[job.Execution]
 	if id, err = executionID(r); err != nil {

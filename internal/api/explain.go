@@ -31,10 +31,17 @@ func wireExplanation(x service.Explained) client.Explanation {
 		Since: instant(y.Since), EstimatedStart: instant(y.Start),
 		Details: client.ExplanationDetails{
 			Until: instant(f.Until), Attempt: f.Attempt, MaxAttempts: f.MaxAttempts, Error: wireError(f.Error), ExitCode: f.ExitCode, Reason: f.Reason, By: f.By,
-			WorkerID: workerID(f.Worker), Lacks: f.Lacks, Ahead: f.Ahead, AheadIsMin: f.More,
+			WorkerID: workerID(f.Worker), Lacks: f.Lacks, Parents: f.Parents, Ahead: f.Ahead, AheadIsMin: f.More,
 		},
 	}
 	d := &out.Details
+	if !f.Run.IsZero() {
+		id := f.Run.String()
+		d.RunID, d.Node, d.Item = &id, f.Node, f.Item
+	}
+	for _, n := range f.Nodes {
+		d.Nodes = append(d.Nodes, client.WorkflowNodeExplanation{Key: n.Key, Status: n.Status.String(), Summary: n.Text})
+	}
 	if f.Progress != nil {
 		d.Progress = &client.Progress{Percent: f.Progress.Percent, Message: f.Progress.Message}
 	}

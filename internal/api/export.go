@@ -22,8 +22,8 @@ const (
 	maxExports     = 8 // at once; more are turned away
 	exportDeadline = 6 * time.Hour
 	exportPatience = time.Minute // how long a reader may take for a part
-	exportGroup    = 10_000      // rows of a Parquet file that are held in memory, if they are not long
-	exportHeld     = 16 << 20    // bytes of their texts, at about the most
+	exportGroup    = 10_000      // rows of a Parquet file held in memory, if they are not long
+	exportHeld     = 16 << 20    // approximate maximum of bytes of their texts
 )
 
 // sheet writes executions in one of the formats.
@@ -42,7 +42,7 @@ var formats = map[string]struct {
 	"parquet": {"application/vnd.apache.parquet", newParquet},
 }
 
-// exportExecutions streams all that a filter chooses.
+// exportExecutions streams all executions that a filter selects.
 func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, append([]param{{name: "format"}}, searchParams...))
 	if err != nil {
@@ -66,7 +66,7 @@ func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p
 	}
 	defer release()
 	out := &export{w: w, rc: http.NewResponseController(w)}
-	_ = out.rc.SetReadDeadline(time.Time{}) // what the server allows a request is not for a stream
+	_ = out.rc.SetReadDeadline(time.Time{}) // the server's time limit is not meant for a stream
 	buf := bufio.NewWriterSize(out, 64<<10)
 	to := format.open(buf)
 	out.head = func() {
@@ -110,14 +110,14 @@ func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p
 		panic(http.ErrAbortHandler) // the reader has gone, took too long, or may no longer read
 	}
 	s.log.Error("an export could not be completed", "request_id", requestID(r), "error", err)
-	panic(http.ErrAbortHandler) // the answer has begun; only breaking it off tells that it is not whole
+	panic(http.ErrAbortHandler) // the response has begun; only breaking the connection shows that it is incomplete
 }
 
 var errStopping = refuse(http.StatusServiceUnavailable, "unavailable", "The server is stopping. Use another server, or try again.")
 
 var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked or has expired since the request started.")
 
-// export is an answer whose head is sent with its first bytes: what goes wrong before them is told as any error is.
+// export is a response whose header is sent with its first bytes: errors before that are reported normally.
 type export struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
@@ -162,7 +162,7 @@ func (j jsonLines) write(es []client.Execution) error {
 
 func (jsonLines) end() error { return nil }
 
-// flat is an execution as one row of a table.
+// flat returns an execution as one row of a table.
 type flat struct {
 	ExecutionID    string     `parquet:"execution_id"`
 	JobID          string     `parquet:"job_id,dict"`
@@ -220,7 +220,7 @@ type csvSheet struct{ to *csv.Writer }
 func newCSV(w io.Writer) sheet {
 	c := csvSheet{csv.NewWriter(w)}
 	c.to.UseCRLF = true
-	_ = c.to.Write(csvHead) // into a buffer, which tells its errors later
+	_ = c.to.Write(csvHead) // into a buffer, which reports its errors later
 	return c
 }
 
@@ -244,7 +244,7 @@ func (c csvSheet) end() error {
 	return c.to.Error()
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula.
+// harmless keeps a spreadsheet from reading a text as a formula.
 func harmless(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
 		return "'" + s
@@ -266,7 +266,7 @@ func count(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// parquetSheet writes a Parquet file, of which it holds a group of rows in memory.
+// parquetSheet writes a Parquet file, holding one group of rows in memory.
 type parquetSheet struct {
 	to   *parquet.GenericWriter[flat]
 	rows int

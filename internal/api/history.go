@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// searchParams choose executions of a tenant.
+// searchParams lists the parameters that select executions.
 var searchParams = []param{
 	{"status", "string", "One or more statuses, separated by commas."},
 	{"job_id", "string", "The job's id, or its key as key:…"},
@@ -23,7 +23,7 @@ var searchParams = []param{
 	{"q", "string", "Text in the job's name or, for finished executions, in the type or message of the error; or the id of an execution or a job."},
 }
 
-// historyRoutes are for looking at what ran, runs and waits.
+// historyRoutes returns the routes for past, running and waiting executions.
 func (s executionAPI) historyRoutes() []route {
 	return []route{
 		{
@@ -54,7 +54,7 @@ func (s executionAPI) historyRoutes() []route {
 	}
 }
 
-// executions reads which executions are meant, but for the job that is named by its key.
+// executions reads which executions are selected, except for a job named by its key.
 func (q *query) executions() (f engine.ExecutionFilter, of engine.Ref) {
 	f = engine.ExecutionFilter{
 		Statuses: choices(q, "status", job.Statuses()), Triggers: choices(q, "trigger", job.Triggers()),
@@ -76,7 +76,7 @@ func (q *query) executions() (f engine.ExecutionFilter, of engine.Ref) {
 	return f, of
 }
 
-// executions reads which executions are meant.
+// executions reads which executions are selected.
 func (s executionAPI) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
 	f, of := q.executions()
 	if err := q.err(); err != nil || of.Key == "" {

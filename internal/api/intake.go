@@ -13,15 +13,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
-// intake is the one way in for what workers say of attempts (lines of logs, outcomes, progress), whether they are in this
-// process or speak HTTP. Secrets are taken out of it before anything of it is kept.
+// intake is the single entry point for what workers report about attempts (lines of logs, outcomes, progress), in
+// this process or over HTTP. Secrets are removed before anything is stored.
 type intake struct {
 	d         *dispatch.Dispatcher
 	secrets   *secret.Vault // nil: there are none
-	elsewhere bool          // another server may have handed the attempts out
+	elsewhere bool          // another server may have handed out the attempts
 }
 
-// report takes outcomes.
+// report accepts outcomes.
 func (in intake) report(ctx context.Context, w job.WorkerID, outcomes []client.Outcome) ([]client.Verdict, error) {
 	os := make([]job.Outcome, len(outcomes))
 	for i, o := range outcomes {
@@ -41,7 +41,7 @@ func (in intake) report(ctx context.Context, w job.WorkerID, outcomes []client.O
 	return wireVerdicts(outcomes, vs), nil
 }
 
-// beat takes a sign of life.
+// beat accepts a heartbeat.
 func (in intake) beat(ctx context.Context, w job.WorkerID, b client.Beat) (client.Orders, error) {
 	sign, err := signOf(b)
 	if err != nil {
@@ -57,7 +57,7 @@ func (in intake) beat(ctx context.Context, w job.WorkerID, b client.Beat) (clien
 	return wireOrders(orders, sign.Held), nil
 }
 
-// log takes lines of a log.
+// log accepts lines of a log.
 func (in intake) log(ctx context.Context, w job.WorkerID, r client.LogRequest, now func() time.Time) (client.LogAnswer, error) {
 	lines, err := linesOf(r, now())
 	if err != nil {
@@ -80,7 +80,8 @@ func (in intake) log(ctx context.Context, w job.WorkerID, r client.LogRequest, n
 	return client.LogAnswer{Lines: head.Lines, Cut: head.Cut}, nil
 }
 
-// cleanLines takes secrets out of lines of a log. Those of a stream are looked at together, as a secret may have several.
+// cleanLines removes secrets from lines of a log. Those of a stream are checked together, as a secret may span
+// several.
 func cleanLines(lines dispatch.Lines, guards secret.Guards) {
 	for _, stream := range job.LogStreams {
 		var texts []string

@@ -55,7 +55,7 @@ func (s jobAPI) createJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 201, wireNewJob(made))
 }
 
-// both joins what the mapping and the core find wrong.
+// both joins the mistakes found by the mapping and by the core.
 func both(err error, more job.Invalids) error {
 	var v job.Invalids
 	if !errors.As(err, &v) {
@@ -94,7 +94,7 @@ func (s jobAPI) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return err
 	}
-	var raw []json.RawMessage // counted before anything larger is made of them
+	var raw []json.RawMessage // counted before anything larger is allocated
 	if err := decode(data, &raw); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s jobAPI) getJob(w http.ResponseWriter, r *http.Request, p tenant.Principa
 
 var deletionParams = []param{{"running", "string", "What to do with running executions: leave (the default), or cancel: they are asked to stop, and ended by force after 30 s."}}
 
-// runningChoice is the fate of a deleted job's running executions: leave or cancel.
+// runningChoice reads what happens to a deleted job's running executions: leave or cancel.
 type runningChoice string
 
 const (

@@ -33,7 +33,7 @@ func wireKey(k engine.Key, now time.Time) client.APIKey {
 	return out
 }
 
-// keyRoutes are about API keys.
+// keyRoutes returns the routes of API keys.
 func (s accessAPI) keyRoutes() []route {
 	const group = "Access"
 	return []route{
@@ -62,7 +62,7 @@ func (s accessAPI) keyRoutes() []route {
 	}
 }
 
-// newKey makes a key up, and what is answered to whoever asks for it; the same request again is answered without its text.
+// newKey creates a key, and returns the response; a repeated request gets it without the text.
 func newKey(o once, now time.Time) (engine.Key, string, service.Once[engine.Key]) {
 	id, text := access.NewKey()
 	return engine.Key{ID: id, Hash: sha256.Sum256([]byte(text))}, text, service.Once[engine.Key]{
@@ -160,14 +160,14 @@ func (s accessAPI) revokeKey(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, wireKey(k, time.Now()))
 }
 
-// forgetKey has a key that was changed asked for again, also where the answer of the store was lost.
+// forgetKey makes a changed key be looked up again, even if the store's answer was lost.
 func (s accessAPI) forgetKey(id string, err error) {
 	if s.cfg.SignIns != nil && (err == nil || unsure(err)) {
 		s.cfg.SignIns.ForgetKey(id)
 	}
 }
 
-// unsure reports whether what was asked of the store may have been done, or not.
+// unsure reports whether a store call may or may not have taken effect.
 func unsure(err error) bool {
 	_, ours := problem(err)
 	return ours || errors.Is(err, context.Canceled)

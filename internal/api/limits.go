@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// limits reads what a request says of how many executions there may be and for how long. What stands for "none" in a
-// definition is refused where it was written.
+// limits reads the concurrency limits and rates of a request. Values that mean "none" in a definition are refused if
+// they were written.
 func limits(r client.JobRequest, d *job.Definition, v *job.Invalids) {
 	d.MaxConcurrent, d.Rate = readLimit(r.MaxConcurrent, r.RateLimit, v)
 	text := func(field string, p *string, want string) string {
@@ -37,7 +37,7 @@ func limits(r client.JobRequest, d *job.Definition, v *job.Invalids) {
 	}
 }
 
-// readLimit reads a limit on what runs at once and a rate.
+// readLimit reads a concurrency limit and a rate.
 func readLimit(most *int, rate *client.RateLimit, v *job.Invalids) (int, job.Rate) {
 	if most != nil && *most == 0 {
 		v.Add("max_concurrent", 0, job.WantAtOnce)
@@ -64,7 +64,7 @@ func readLimit(most *int, rate *client.RateLimit, v *job.Invalids) (int, job.Rat
 	return deref(most, 0), r
 }
 
-// duration reads a duration as Go writes them.
+// duration parses a Go duration.
 func duration(field string, p *string, want string, v *job.Invalids) time.Duration {
 	if p == nil {
 		return 0
@@ -77,7 +77,7 @@ func duration(field string, p *string, want string, v *job.Invalids) time.Durati
 	return d
 }
 
-// wireSpan is a duration as Go writes them, without the units that say nothing: 1h, not 1h0m0s.
+// wireSpan formats a duration without zero units: 1h, not 1h0m0s.
 func wireSpan(d time.Duration) *string {
 	if d == 0 {
 		return nil
@@ -177,7 +177,7 @@ func wireTenant(t tenant.Tenant) client.Tenant {
 	return out
 }
 
-// tier reads a tier in any case; what is none stays as it is, for the service to refuse.
+// tier parses a tier in any case; an invalid one is passed on for the service to refuse.
 func tier(s string) tenant.Tier {
 	if t, ok := oneOf(s, tenant.Tiers()); ok {
 		return t

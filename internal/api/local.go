@@ -16,14 +16,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Local says whom a server without sign-in answers on a machine that others use, too: the user who started it, and whoever has
+// Local defines whom a server without sign-in answers on a shared machine: the user who started it, and anyone with
 // its token.
 type Local struct {
 	Token string // in the address that was printed
-	File  string // where it is kept, for its owner alone
+	File  string // where it is stored, for its owner alone
 	Port  int    // cookies are for all ports of a host, so their names tell servers apart
 
-	// Mine reports whether a request comes from a process of the same user, or of root. What it says of others is for a message.
+	// Mine reports whether a request comes from a process of the same user, or of root. Its description of others is
+	// for a message.
 	Mine func(r *http.Request) (mine bool, who string)
 }
 
@@ -32,7 +33,7 @@ const tokenAge = 30 * 24 * time.Hour
 
 func (l *Local) cookie() string { return fmt.Sprintf("carillon-dev-%d", l.Port) }
 
-// is reports whether a text is the token, in a time that tells nothing.
+// is compares a text with the token in constant time.
 func (l *Local) is(text string) bool {
 	a, b := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(l.Token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -45,7 +46,7 @@ func (l *Local) pass() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// setCookie gives a browser its pass, unless it is the user's own: that needs none.
+// setCookie gives a browser its pass, unless it belongs to the same user, who needs none.
 func (l *Local) setCookie(w http.ResponseWriter, r *http.Request) {
 	if mine, _ := l.Mine(r); mine {
 		return
@@ -53,13 +54,13 @@ func (l *Local) setCookie(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.pass(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
 }
 
-// admits says why a request may not be answered, or nothing.
+// admits returns why a request may not be answered, or nil.
 func (l *Local) admits(r *http.Request) error {
 	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		if text = strings.TrimSpace(text); l.is(text) {
 			return nil
 		}
-		if access.IsKey(text) { // its tenant may be another: nobody is to be shown the jobs of this one instead
+		if access.IsKey(text) { // its tenant may be another: nobody should be shown this tenant's jobs instead
 			return refuse(401, "unauthorized", "'carillon dev' takes no API keys: it has no sign-in, and serves only the tenant \"default\". Leave the key out, or run 'carillon serve', which has tenants and keys.")
 		}
 	}
@@ -74,7 +75,8 @@ func (l *Local) admits(r *http.Request) error {
 		"Whoever started the server can give you the address that it printed, which holds the token, or the content of %s. With curl: -H \"Authorization: Bearer TOKEN\".", who, l.File))
 }
 
-// takeToken answers a browser that comes with the token in its address: it gets a cookie instead, and the address without it.
+// takeToken handles a browser that brings the token in the address: it gets a cookie, and is redirected to the
+// address without the token.
 func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 	l := s.cfg.Local
 	if l == nil || r.Method != http.MethodGet || strings.HasPrefix(r.URL.Path, "/api/") {
@@ -97,7 +99,7 @@ func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 	return true
 }
 
-// enterLocal gives a browser the cookie for the token that someone pasted.
+// enterLocal gives a browser the cookie for a pasted token.
 func (s accessAPI) enterLocal(w http.ResponseWriter, r *http.Request, req client.SignInRequest) error {
 	l := s.cfg.Local
 	if !l.is(strings.TrimSpace(req.Credential)) {
@@ -108,9 +110,9 @@ func (s accessAPI) enterLocal(w http.ResponseWriter, r *http.Request, req client
 	return reply(w, 200, client.SignedIn{TenantID: tenantID(p.Tenant), Role: string(p.Role), Name: p.Name, Kind: "none", Next: new(withinHere(deref(req.Next, "/")))})
 }
 
-// elsewhere reports whether a page of another site, or of another port of this host, made a request that it may not make. Going
-// to a page is allowed, since pages hold nothing and ask for the rest themselves; and so are pictures that are made to be shown
-// elsewhere, and health.
+// elsewhere reports whether a page of another site, or of another port of this host, made a request that it may not
+// make. Navigating to a page is allowed, since pages contain no data and request the rest themselves; so are images
+// meant for embedding, and health.
 func elsewhere(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "cross-site" && site != "same-site" {

@@ -25,7 +25,7 @@ var logParams = []param{
 	{"follow", "boolean", "true: stream events (text/event-stream) until the execution has finished."},
 }
 
-// appendLog takes lines from a worker.
+// appendLog accepts lines from a worker.
 func (s executionAPI) appendLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
@@ -47,7 +47,7 @@ func follows(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Query().Get("follow") == "true" || strings.Contains(r.Header.Get("Accept"), "text/event-stream"))
 }
 
-// listLog answers with an execution's log, as a page or as a stream.
+// listLog responds with an execution's log, as a page or as a stream.
 func (s executionAPI) listLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
@@ -100,7 +100,8 @@ func (q *query) attempt() int {
 	return n
 }
 
-// place reads behind which line to continue: by a parameter, or by what a client that comes back has seen last.
+// place reads after which line to continue: from a parameter, or from the last event that a reconnecting client has
+// seen.
 func (q *query) place(r *http.Request) job.LogPlace {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	for _, name := range []string{"after", "cursor"} {
@@ -125,10 +126,10 @@ func wireLine(l service.LoggedLine) client.LoggedLine {
 const (
 	maxFollowers   = 500                    // at once; more are turned away
 	followPage     = 1000                   // lines that are read at once
-	followPoll     = 400 * time.Millisecond // how often a log is looked at that is written through other servers
-	followBeat     = 5 * time.Second        // how often a stream says that it is alive
+	followPoll     = 400 * time.Millisecond // how often a log written through other servers is polled
+	followBeat     = 5 * time.Second        // how often a stream sends a heartbeat
 	followPatience = 30 * time.Second       // how long a reader may take for a part
-	followDeadline = time.Hour              // then the reader is to come again, which says where it was
+	followDeadline = time.Hour              // then the reader must reconnect, with its position
 )
 
 // followLog streams a log until the execution has finished.
@@ -179,17 +180,18 @@ func (s executionAPI) followLog(w http.ResponseWriter, r *http.Request, p tenant
 	}
 }
 
-// follow makes room for a stream, or turns it away where there are too many, here or of the tenant.
+// follow reserves a stream, or refuses it if there are too many, here or of the tenant.
 func (s *Server) follow(of tenant.ID) (release func(), err error) {
 	return s.followers.take(of, "too_many_followers", "streams")
 }
 
-// catchUp sends what is new of a log, and its end, if it has come. It ends with errRevoked where the reader may read no more.
+// catchUp sends new lines of a log, and its end, if it has come. It ends with errRevoked if the reader may no longer
+// read.
 func (s executionAPI) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events, vigil *vigil) (end bool, err error) {
 	if !vigil.allowed() {
 		return false, errRevoked
 	}
-	e, err := s.service.Execution(ctx, p, id) // before the lines: what ends an attempt comes behind them
+	e, err := s.service.Execution(ctx, p, id) // before the lines: what ends an attempt comes after them
 	if err != nil {
 		return false, err
 	}
@@ -231,9 +233,9 @@ func newEvents(w http.ResponseWriter) *events {
 	return &events{w: w, rc: http.NewResponseController(w)}
 }
 
-// begin sends the head of the answer. What the server allows a request is not for a stream.
+// begin sends the header of the response. The server's time limit is not meant for a stream.
 func (e *events) begin() error {
-	_ = e.rc.SetReadDeadline(time.Time{}) // a connection that has no deadlines needs none lifted
+	_ = e.rc.SetReadDeadline(time.Time{}) // a connection without deadlines needs none lifted
 	h := e.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -259,8 +261,8 @@ func (e *events) event(name, id string, v any) error {
 	return err
 }
 
-// beat says that the stream is alive. It is an event, not a comment: browsers tell pages of events only, and one that
-// hears nothing can then know that the stream hangs. It has no id: there is nothing to continue after.
+// beat sends a sign of life. It is an event, not a comment, because browsers pass only events to pages, and a page
+// that receives nothing knows that the stream hangs. It has no id: there is nothing to continue after.
 func (e *events) beat() error {
 	if err := e.event("beat", "", struct{}{}); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -22,6 +23,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 )
 
 // matrix is two tenants with a key of each role, and one thing of every kind that belongs to the first.
@@ -34,6 +36,7 @@ type matrix struct {
 	things map[string]string                    // by the beginning of a path: what stands for {…} in it
 	worker client.Session
 	tokens *sign.Tokens
+	runs   func() // begins and advances runs from now on
 }
 
 const (
@@ -64,9 +67,13 @@ func newMatrixBehind(t testing.TB, open func(change func(*api.Config, engine.Sto
 		c.Support = &api.Support{Host: "box-1", Store: "SQLite, carillon.db", Roles: []string{"api", "scheduler"}, StartedAt: time.Now(), Settings: []client.SupportSetting{{Key: "log.level", Value: "info"}}}
 		c.Failures = 1 << 30
 		c.Ready = func(ctx context.Context) error { return store.Ping(context.WithoutCancel(ctx)) } // the two seconds of a probe are few on a busy machine
+		flows := workflows.New(store, clock.System{}, workflows.Config{Hint: c.Dispatch.Offer, Settled: c.Dispatch.Settled, Refuse: service.RefusePayload, Log: c.Logger})
+		d := c.Dispatch
+		m.runs = func() { keepRuns(t, flows, d) }
 		c.Service = service.New(store, clock.System{}, service.Config{
+			Runs:      flows,
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
-			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),
+			Artifacts: artifact.NewStore(folder.New(filepath.Join(t.TempDir(), "a")), t.TempDir(), c.MaxArtifact, 1<<30),
 		})
 		c.SignIns = access.New(store, clock.System{}, nil)
 		c.Authenticate = c.SignIns.Authenticate
@@ -102,6 +109,8 @@ func (m *matrix) fill() {
 	want[client.Calendar](f, 200, "PUT", "/api/v1/calendars/things", `{"weekdays": ["SAT"]}`, admin...)
 	want[client.Secret](f, 200, "PUT", "/api/v1/secrets/things", `{"value": "hidden thing"}`, admin...)
 	want[client.NotificationRule](f, 200, "PUT", "/api/v1/notification-rules/things", `{"events": ["failed"], "callback_url": "https://example.com/"}`, admin...)
+	flow := want[client.Workflow](f, 201, "POST", "/api/v1/workflows", `{"name": "flow", "nodes": [{"key": "first", "map": 3, "execution": {"target": "simulate", "work_kind": "noop"}}]}`, admin...)
+	run := want[client.WorkflowTriggered](f, 202, "POST", "/api/v1/workflows/"+flow.WorkflowID+"/trigger", "", admin...)
 	want[client.Limit](f, 200, "PUT", "/api/v1/limits/queues/things", `{"max_concurrent": 5}`, admin...)
 	signInWith(f, m.keys[mine][tenant.Viewer]) // in a browser that nothing else is asked from
 	in := want[client.SignIns](f, 200, "GET", "/api/v1/sign-ins?limit=1", "", admin...)
@@ -110,7 +119,8 @@ func (m *matrix) fill() {
 		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/operations/": op.OperationID,
 		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things", "/api/v1/queues/": "things",
 		"/api/v1/artifacts/": art.ArtifactID, "/api/v1/signing-secrets/": secret.ID, "/api/v1/api-keys/": key.KeyID, "/api/v1/tenants/": string(mine),
-		"/api/v1/workers/": m.worker.WorkerID, "/api/v1/badges/": badge.BadgeID, "/badges/": strings.TrimPrefix(*badge.SVG, "/badges/"), "/api/v1/sign-ins/": in.SignIns[0].SignInID,
+		"/api/v1/workers/": m.worker.WorkerID, "/api/v1/badges/": badge.BadgeID, "/badges/": strings.TrimPrefix(*badge.SVG, "/badges/"), "/api/v1/sign-ins/": in.SignIns[0].SignInID, "/api/v1/workflows/": flow.WorkflowID,
+		"/api/v1/workflow-runs/": run.WorkflowRunID,
 	}
 }
 
@@ -129,7 +139,7 @@ func (m *matrix) path(r api.Route) (path string, names bool) {
 		m.Fatalf("%s %s: no thing of this kind is made by this test; make one", r.Method, r.Path)
 	}
 	_, after, _ := strings.Cut(rest, "}")
-	return before + thing + after, true
+	return before + thing + strings.Replace(after, "{key}", "first", 1), true
 }
 
 // credentials are the ways to be someone: a key, and the cookie of a browser that signed in with it.
@@ -206,7 +216,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			}
 			for _, by := range m.credentials(other, role) {
 				by = append(by, "X-Worker-Session", m.worker.Session)
-				if r.Method == "PUT" || strings.HasPrefix(path, "/api/v1/queues/") { // under a name of its own tenant's
+				if r.Method == "PUT" && !strings.HasPrefix(path, "/api/v1/workflows/") && !strings.HasPrefix(path, "/api/v1/jobs/") || strings.HasPrefix(path, "/api/v1/queues/") { // under a name of its own tenant's
 					if w := m.ask(r.Method, path, r.Sample, by...); w.Code != 200 && w.Code != 422 {
 						t.Errorf("%s %s of another tenant: %d, %s", r.Method, path, w.Code, w.Body)
 					}
@@ -238,7 +248,7 @@ func (m *matrix) seen() map[string]string {
 		if w.Code != 200 && !(w.Code == 422 && strings.HasSuffix(path, "/next") || strings.HasSuffix(path, "/occurrences")) {
 			m.Errorf("GET %s of its own: %d, %s", path, w.Code, w.Body)
 		}
-		if !strings.Contains(path, "/operations/") && !strings.HasSuffix(path, "/report") { // which continue by themselves
+		if !strings.Contains(path, "/operations/") && !strings.HasSuffix(path, "/report") && !strings.HasSuffix(path, "/explain") { // which continue by themselves
 			out[path] = w.Body.String()
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// wireRule is a rule as answered, with what keeps its notices from being sent.
+// wireRule returns a rule in API form, with the reason that blocks its notifications, if any.
 func (s settingsAPI) wireRule(ctx context.Context, r notice.Rule) (client.NotificationRule, error) {
 	blocked, err := s.service.Blocked(ctx, r)
 	out := client.NotificationRule{
@@ -38,7 +38,7 @@ func (s settingsAPI) replyRule(w http.ResponseWriter, r *http.Request, x notice.
 	return reply(w, 200, out)
 }
 
-// ruleRoutes are about what the tenant is told of by itself.
+// ruleRoutes returns the routes of notification rules.
 func (s settingsAPI) ruleRoutes() []route {
 	const group = "Notifications"
 	return []route{
@@ -81,7 +81,7 @@ func (s settingsAPI) listRules(w http.ResponseWriter, r *http.Request, p tenant.
 	return reply(w, 200, out)
 }
 
-// ruleName is the rule that a path names; what can be none is not found.
+// ruleName returns the rule that a path names; an invalid name is not found.
 func ruleName(r *http.Request) (string, error) {
 	name := r.PathValue("name")
 	if !job.ValidKey(name) {
@@ -150,7 +150,7 @@ func (s settingsAPI) testRule(w http.ResponseWriter, r *http.Request, p tenant.P
 		return err
 	}
 	made, err := s.service.TestRule(r.Context(), p, name, func(x notice.Rule, now time.Time) []byte {
-		payload, _ := json.Marshal(client.Notification{ // of texts and a time, which always have a form
+		payload, _ := json.Marshal(client.Notification{ // texts and a time always encode
 			Event: "test", Rule: x.Name, Summary: "This is a test of the notification rule " + x.Name + ": nothing happened.", OccurredAt: now,
 			Job: client.NotificationJob{Name: "none", Tags: []string{}},
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// profilesPath ends with a slash, since the links of its page are relative to it, and go tool pprof knows it so.
+// profilesPath ends with a slash, since the links of its page are relative to it, and go tool pprof expects it.
 const profilesPath = "/debug/pprof/"
 
 // observeRoutes returns the routes that observe this process; every process has them, whatever its roles.
@@ -21,7 +21,7 @@ func (s viewAPI) observeRoutes() []route {
 		detail: "In the Prometheus text format. Metrics of the whole installation are the same on every server.",
 		bytes:  true, status: 200, handle: s.metrics,
 	}
-	if s.cfg.MetricsOnly { // on a listener of its own, which nobody else is to reach
+	if s.cfg.MetricsOnly { // on a separate listener, which nobody else should reach
 		scrape.needs = tenant.Open
 	}
 	rs := []route{
@@ -44,7 +44,7 @@ func (s viewAPI) observeRoutes() []route {
 	return rs
 }
 
-// kept reports whether a server that serves only a part of the routes serves this one.
+// kept reports whether a server that serves only some routes serves this one.
 func (s *Server) kept(rt route) bool {
 	switch {
 	case s.cfg.Keyless && rt.needs.Keyed():
@@ -114,7 +114,7 @@ func (s viewAPI) profile(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	return nil
 }
 
-// answering notes the status of an answer, and the trace that is told of it.
+// answering records the status of a response, and its trace.
 type answering struct {
 	http.ResponseWriter
 	code  int

@@ -16,7 +16,7 @@ import (
 // object is a JSON object in the making.
 type object = map[string]any
 
-// document is the OpenAPI 3.1 document of the routes.
+// document returns the OpenAPI 3.1 document of the routes.
 func (s viewAPI) document() object {
 	schemas := &schemas{known: object{}}
 	paths := object{}
@@ -109,7 +109,7 @@ func (s viewAPI) operation(rt route, schemas *schemas) object {
 	return op
 }
 
-// examplesOf are answers that a server gave; a test asks for each again, and writes them again with -update.
+// examplesOf holds recorded responses of a server; a test requests each again, and rewrites them with -update.
 var examplesOf = func() (out struct {
 	Paths   map[string]string          `json:"paths"`   // what stands for {…} in a path
 	Answers map[string]json.RawMessage `json:"answers"` // by operation
@@ -123,7 +123,7 @@ var examplesOf = func() (out struct {
 //go:embed examples.json
 var examplesFile []byte
 
-// pathParams are the names in braces of a path.
+// pathParams returns the names in braces of a path.
 func pathParams(path string) []string {
 	var names []string
 	for part := range strings.SplitSeq(path, "/") {
@@ -136,7 +136,7 @@ func pathParams(path string) []string {
 
 func code(status int) string { b, _ := json.Marshal(status); return string(b) }
 
-// operationID is a name for generated clients, such as postJobsTrigger.
+// operationID returns a name for generated clients, such as postJobsTrigger.
 func operationID(rt route) string {
 	id := strings.ToLower(rt.method)
 	for part := range strings.FieldsFuncSeq(strings.TrimPrefix(rt.path, "/api/v1"), func(c rune) bool { return c == '/' || c == ':' || c == '-' }) {
@@ -196,7 +196,7 @@ func (s *schemas) named(t reflect.Type) object {
 	if s.known[name] != nil {
 		return ref
 	}
-	s.known[name] = object{} // so that a type that holds itself ends
+	s.known[name] = object{} // so that recursion ends for a type that contains itself
 	properties := object{}
 	required := []string{}
 	for _, f := range reflect.VisibleFields(t) {

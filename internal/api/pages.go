@@ -17,8 +17,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dashboard"
 )
 
-// pageRoutes are the screens of the dashboard and what they load. They are open, for they hold nothing of anyone: whatever
-// they show they ask for at the other routes.
+// pageRoutes returns the screens of the dashboard and their assets. They need no credential, because they contain no
+// data: they request it through the other routes.
 func (s viewAPI) pageRoutes() []route {
 	rs := []route{
 		{method: "GET", path: "/assets/{name...}", needs: tenant.Open, summary: "What the pages load", handle: s.asset},
@@ -30,7 +30,7 @@ func (s viewAPI) pageRoutes() []route {
 	return rs
 }
 
-// screen answers with the page of a screen or, asked for JSON, with what the API says at the screen's place.
+// screen responds with the page of a screen or, if JSON is requested, with the API's data for the screen.
 func (s viewAPI) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
 	return func(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 		if !wantsJSON(r) {
@@ -57,7 +57,7 @@ func (s viewAPI) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Req
 	}
 }
 
-// member answers with the one of a list that has the id of the path.
+// member responds with the list element that has the id in the path.
 func (s viewAPI) member(w http.ResponseWriter, r *http.Request, address, list, by string) error {
 	for q := (url.Values{}); ; {
 		page := &kept{header: w.Header().Clone(), status: 200}
@@ -83,7 +83,7 @@ func (s viewAPI) member(w http.ResponseWriter, r *http.Request, address, list, b
 	}
 }
 
-// instead answers a request as if another address had been asked, with all that guards it.
+// instead handles a request as if another address had been requested, with all of its checks.
 func (s viewAPI) instead(w http.ResponseWriter, r *http.Request, address string, q url.Values) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s viewAPI) instead(w http.ResponseWriter, r *http.Request, address string,
 	s.mux.ServeHTTP(w, other)
 }
 
-// short answers with what has the id, an execution or a job; the page looks for itself.
+// short responds with the object that has the id, an execution or a job; the page looks it up itself.
 func (s viewAPI) short(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if !wantsJSON(r) {
 		dashboard.Built().Page(w, r, http.StatusOK)
@@ -112,7 +112,7 @@ func (s viewAPI) short(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 	return first.send(w)
 }
 
-// kept is an answer that is looked at before it is sent.
+// kept is a response that is inspected before it is sent.
 type kept struct {
 	bytes.Buffer
 	header http.Header
@@ -138,25 +138,25 @@ func (s viewAPI) asset(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 	return nil
 }
 
-// wantsJSON reports whether a program asks, and not a browser that goes somewhere.
+// wantsJSON reports whether a program asks, rather than a browser that navigates.
 func wantsJSON(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
 }
 
-// navigates reports whether a browser goes to an address.
+// navigates reports whether a browser navigates to an address.
 func navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/assets/")
 }
 
-// filterWord is a word of the language of filters: key:value, or text, either may be quoted.
+// filterWord is a word of the filter language: key:value, or text; either may be quoted.
 var filterWord = regexp.MustCompile(`(?i)(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)`)
 
 var bareKey = regexp.MustCompile(`(?i)^[a-z_]+:$`)
 
 var unquote = regexp.MustCompile(`\\(.)`)
 
-// filterKeys are the words of filters that the API calls otherwise.
+// filterKeys maps words of filters to the API's names, if they differ.
 var filterKeys = map[string]string{
 	"type": "schedule_type", "job": "job_id", "worker": "worker_id", "from": "start_date", "to": "end_date", "who": "principal", "key": "key_id",
 }
@@ -165,8 +165,8 @@ var before = regexp.MustCompile(`^-(\d{1,6})(s|m|min|h|d|w)$`)
 
 var spans = map[string]time.Duration{"s": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
 
-// readFilter turns the parameters of a screen into those of the API: q is in the language of filters, and what is not a
-// parameter there, such as which tab is shown, is left out.
+// readFilter turns the parameters of a screen into those of the API: q is in the filter language, and parameters that
+// the API does not have, such as the selected tab, are dropped.
 func readFilter(from url.Values, params []param, now time.Time) url.Values {
 	known := func(name string) bool {
 		return slices.ContainsFunc(params, func(p param) bool { return p.name == name })
@@ -196,7 +196,7 @@ func readFilter(from url.Values, params []param, now time.Time) url.Values {
 			name = other
 		}
 		switch {
-		case key == "" && bareKey.MatchString(value): // of which the value is still to come
+		case key == "" && bareKey.MatchString(value): // whose value is still to come
 		case key == "":
 			text = append(text, value)
 		case known(name):
@@ -212,7 +212,7 @@ func readFilter(from url.Values, params []param, now time.Time) url.Values {
 	return q
 }
 
-// meant is a word of a filter as the API has it: a job may be called by its name, and a time may be so long ago.
+// meant returns a word of a filter in the API's form: a job may be given by its name, and a time relative to now.
 func meant(name, value string, known func(string) bool, now time.Time) (string, string) {
 	switch name {
 	case "job_id":

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// asRequest is the request that would make a job as it is.
+// asRequest returns the request that would create a job as it is.
 func asRequest(j job.Job) client.JobRequest {
 	w := wireJob(j, job.Stats{})
 	r := client.JobRequest{
@@ -40,7 +41,7 @@ func asRequest(j job.Job) client.JobRequest {
 	return r
 }
 
-// members is a JSON object whose values are not looked into.
+// members is a JSON object with undecoded values.
 type members = map[string]json.RawMessage
 
 // merged is a job's request with a patch laid over it: what the patch leaves out stays, null is the default again. Objects
@@ -48,13 +49,18 @@ type members = map[string]json.RawMessage
 // does not have is dropped; with another target, what the old one said of it is gone.
 func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	if err := decode(patch, &out); err != nil {
-		return out, err // its form is that of a request, of which every field may be left out
+		return out, err // it has the form of a request, in which every field is optional
 	}
 	if out.Paused != nil {
 		return out, job.Invalids{{Field: "paused", Value: strconv.FormatBool(*out.Paused), Want: "nothing here: POST /jobs/{id}/pause and /resume do that"}}
 	}
+	for _, field := range []string{"execution", "retry_policy"} {
+		if value, ok := objectOf(patch)[field]; ok && j.Target.Kind == job.Workflow {
+			return out, job.Invalids{{Field: field, Value: job.Show(string(value)), Want: "nothing here: PATCH /workflows/{id} changes the nodes of a workflow"}}
+		}
+	}
 	request := asRequest(j)
-	request.Execution.Headers, request.Execution.Env = redacted(j.Target.Headers), redactedEnv(j.Target.Env) // what stays hidden the service puts back
+	request.Execution.Headers, request.Execution.Env = redacted(j.Target.Headers), redactedEnv(j.Target.Env) // the service restores hidden values
 	given, base := objectOf(patch), objectOf(encoded(request))
 	schedule, execution := objectOf(given["schedule"]), objectOf(given["execution"])
 	if t := textOf(schedule["type"]); t != "" && !strings.EqualFold(t, request.Schedule.Type) {
@@ -77,9 +83,10 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	return out, nil
 }
 
-// scheduleMembers lists the fields of each type of schedule, beside its type.
+// scheduleMembers lists the fields of each type of schedule, besides its type.
 var scheduleMembers = map[string][]string{
 	job.Immediate.String(): {},
+	job.Manual.String():    {},
 	job.OneTime.String():   {"scheduled_time", "jitter_ms"},
 	job.Cron.String():      {"cron_expression", "timezone", "day", "jitter_ms", "start_at", "end_at", "max_runs", "calendar"},
 	job.Interval.String():  {"every", "timezone", "jitter_ms", "start_at", "end_at", "max_runs", "calendar"},
@@ -96,7 +103,7 @@ func fitting(was members, to string) members {
 	return out
 }
 
-// overlay lays the members of a patch over those of an object.
+// overlay applies the members of a patch to those of an object.
 func overlay(base, patch members, path string) members {
 	if base == nil {
 		base = members{}
@@ -117,7 +124,7 @@ func overlay(base, patch members, path string) members {
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// objectOf is the members of a JSON object; nil if it is none.
+// objectOf returns the members of a JSON object; nil if it is none.
 func objectOf(raw []byte) members {
 	var m members
 	if json.Unmarshal(raw, &m) != nil {
@@ -163,12 +170,15 @@ func (s jobAPI) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	if objectOf(data) == nil && len(data) > 0 && json.Valid(data) {
 		return refuse(400, "invalid_body", "The body is not an object; want the fields to change.")
 	}
-	j, err := s.service.UpdateJob(r.Context(), p, ref, at, func(j job.Job) (job.Definition, error) {
+	change := func(j job.Job) (job.Definition, error) {
 		req, err := merged(j, data)
 		if err != nil {
 			return job.Definition{}, err
 		}
 		d, err := definition(req, s.cfg.Retry)
+		if j.Target.Kind == job.Workflow {
+			d.Target, d.Retry, d.Payload = j.Target, j.Retry, j.Payload
+		}
 		if err != nil {
 			return d, both(err, s.service.Check(d))
 		}
@@ -176,11 +186,35 @@ func (s jobAPI) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princi
 			d.Priority, err = s.usualPriority(r, p)
 		}
 		return d, err
+	}
+	j, err := s.service.UpdateJob(r.Context(), p, ref, at, func(j job.Job) (job.Definition, error) {
+		d, err := change(j)
+		if err == nil && j.Target.Kind == job.Workflow && service.Places(j.Definition, d) {
+			err = errPlaced
+		}
+		return d, err
 	})
+	if errors.Is(err, errPlaced) {
+		j, err = s.placeWorkflow(r, p, ref, at, change)
+	}
 	if err != nil {
 		return err
 	}
 	return reply(w, 200, wireChanged(j))
+}
+
+// errPlaced says that a change of a workflow concerns what its inline nodes run.
+var errPlaced = errors.New("the inline nodes change, too")
+
+// placeWorkflow changes the job of a workflow together with its inline nodes.
+func (s jobAPI) placeWorkflow(r *http.Request, p tenant.Principal, ref engine.Ref, at int, change func(job.Job) (job.Definition, error)) (service.Report, error) {
+	f, err := s.service.UpdateWorkflow(r.Context(), p, ref, at, func(f service.Flow) (w service.Workflow, err error) {
+		if w, err = (workflowAPI{s.Server}).workflow(r, p, asWorkflowRequest(f)); err == nil {
+			w.Definition, err = change(f.Job)
+		}
+		return w, err
+	})
+	return f.Report, err
 }
 
 // wireChanged is a job that was changed, with the credentials that the change removed.
@@ -190,7 +224,7 @@ func wireChanged(r service.Report) client.Job {
 	return j
 }
 
-// onJob reads the job that a path names, which must be there before the body is judged, and the body.
+// onJob reads the job that a path names, which must exist before the body is checked, and the body.
 func (s jobAPI) onJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) (engine.Ref, []byte, error) {
 	ref, err := jobRef(r)
 	if err != nil {

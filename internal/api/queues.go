@@ -120,7 +120,7 @@ func (s settingsAPI) getQueue(w http.ResponseWriter, r *http.Request, p tenant.P
 	return s.answerQueue(w, r, p, l)
 }
 
-// answerQueue answers with a queue whose limit and pause are known.
+// answerQueue responds with a queue whose limit and pause are known.
 func (s settingsAPI) answerQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal, l job.Limit) error {
 	loads, err := s.cfg.Dispatch.QueuesOf(engine.Unconfined(r.Context()), p.Tenant, l.Queue)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s settingsAPI) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant
 	if err := decodeAny(data, &req); err != nil {
 		return err
 	}
-	l, err := s.service.PauseQueue(r.Context(), p, r.PathValue("queue"), req.Reason, written(req.Until)) // a second one is answered like the first, with or without a key
+	l, err := s.service.PauseQueue(r.Context(), p, r.PathValue("queue"), req.Reason, written(req.Until)) // a second one gets the same response as the first, with or without a key
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (s settingsAPI) cordon(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	x, err := s.service.Cordon(r.Context(), p, id, on) // a second one is answered like the first, with or without a key
+	x, err := s.service.Cordon(r.Context(), p, id, on) // a second one gets the same response as the first, with or without a key
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// quotaRoutes are about what tenants may have and do.
+// quotaRoutes returns the routes of tenants and quotas.
 func (s settingsAPI) quotaRoutes() []route {
 	return []route{{
 		method: "GET", path: "/api/v1/quotas", needs: tenant.Read, group: "Limits and tenants", summary: "Read the tenant's quotas and usage",
@@ -47,7 +47,7 @@ func wireUsage(u service.Usage) client.Usage {
 	return client.Usage{ActiveJobs: &u.ActiveJobs}
 }
 
-// overridden names what is set in place of a tier's quota.
+// overridden lists the overrides of a tier's quotas.
 func overridden(o tenant.Overrides) []string {
 	names := []string{}
 	v := reflect.ValueOf(o)
@@ -60,7 +60,7 @@ func overridden(o tenant.Overrides) []string {
 	return names
 }
 
-// changed returns the overrides of a tier's quotas after a change; given are the members that the request has.
+// changed returns the overrides of a tier's quotas after a change; given holds the members of the request.
 func changed(was tenant.Overrides, to client.QuotaChange, given members) tenant.Overrides {
 	out, from := reflect.ValueOf(&was).Elem(), reflect.ValueOf(to)
 	for i := range out.NumField() {
@@ -72,7 +72,7 @@ func changed(was tenant.Overrides, to client.QuotaChange, given members) tenant.
 	return was
 }
 
-// usualPriority is that of a job whose request names none.
+// usualPriority is the priority of a job whose request sets none.
 func (s *Server) usualPriority(r *http.Request, p tenant.Principal) (int, error) {
 	q, err := s.service.Quota(r.Context(), p)
 	return q.Priority(job.DefaultPriority), err
@@ -104,7 +104,7 @@ func overQuota(o *service.OverQuota) client.Problem {
 
 func roundUp(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
 
-// retryAfter is the header of that name: whole seconds.
+// retryAfter sets the header of that name, in whole seconds.
 func retryAfter(p client.Problem) string {
 	if p.Quota == nil {
 		return "1"

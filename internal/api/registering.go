@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// sessions counts the worker sessions of each tenant that began at this server and live: those that have not left, and were
-// heard of within the time for which a session lives.
+// sessions counts the live worker sessions of each tenant that began at this server: those that have not left, and
+// were heard of within a session's lifetime.
 type sessions struct {
 	most int
 	life time.Duration
@@ -30,7 +30,8 @@ func newSessions(most int, life time.Duration) *sessions {
 	return &sessions{most: most, life: life, of: map[tenant.ID]map[job.WorkerID]time.Time{}}
 }
 
-// begin counts a session, or says with *service.OverQuota that the tenant has too many. "" is those that serve every tenant.
+// begin counts a session, or returns *service.OverQuota if the tenant has too many. "" stands for workers that serve
+// every tenant.
 func (s *sessions) begin(t tenant.ID, w job.WorkerID, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,7 @@ func (s *sessions) begin(t tenant.ID, w job.WorkerID, now time.Time) error {
 	return nil
 }
 
-// heard notes a sign of life.
+// heard records a heartbeat.
 func (s *sessions) heard(t tenant.ID, w job.WorkerID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +69,7 @@ func (s *sessions) heard(t tenant.ID, w job.WorkerID, now time.Time) {
 	}
 }
 
-// end forgets a session that has left, or did not begin.
+// end removes a session that has left, or did not begin.
 func (s *sessions) end(t tenant.ID, w job.WorkerID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/strictjson"
 )
 
-// The most a body may hold.
+// Limits on the size of a body.
 const (
 	maxBody  = 1 << 20
 	maxBatch = 16 << 20
@@ -28,7 +28,7 @@ const (
 // body reads a request's body, up to its limit.
 func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
-		// curl -d calls whatever it sends a form; a page of another site that does the same is refused by its origin.
+		// curl -d labels everything as a form; a page of another site that does the same is refused by its origin.
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" && kind != "application/x-www-form-urlencoded" {
 			return nil, refuse(415, "unsupported_media_type", fmt.Sprintf("The body is %q; want application/json.", job.Show(ct)))
 		}
@@ -56,13 +56,13 @@ func sizeOf(r *http.Request) string {
 	return fmt.Sprintf("%d bytes", r.ContentLength)
 }
 
-// once makes a request safe to repeat.
+// once makes a request safe to retry.
 type once struct {
 	key  string
 	hash [32]byte
 }
 
-// idempotency reads the key that makes the request safe to send again, if it has one.
+// idempotency reads the idempotency key of a request, if it has one.
 func idempotency(r *http.Request, data []byte) (once, error) {
 	key := r.Header.Get("X-Idempotency-Key")
 	if other := r.Header.Get("Idempotency-Key"); key == "" {
@@ -84,7 +84,7 @@ func idempotency(r *http.Request, data []byte) (once, error) {
 	return once{key, [32]byte(h.Sum(nil))}, nil
 }
 
-// read reads a body and the key that makes sending it again safe.
+// read reads a body and its idempotency key.
 func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, once, error) {
 	data, err := body(w, r, limit)
 	if err != nil {
@@ -94,7 +94,7 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, once, er
 	return data, o, err
 }
 
-// jobRef reads the job that a path names, by id or as key:…; what can be neither is not found.
+// jobRef reads the job that a path names, by id or as key:…; an invalid name is not found.
 func jobRef(r *http.Request) (engine.Ref, error) {
 	return parseRef(r.PathValue("id"))
 }
@@ -110,7 +110,7 @@ func parseRef(text string) (engine.Ref, error) {
 	return engine.Ref{ID: id}, nil
 }
 
-// query reads the parameters behind the ?, each once, and notes what is wrong with them.
+// query reads the query parameters, each once, and records mistakes in them.
 type query struct {
 	values   url.Values
 	problems []client.FieldProblem
@@ -141,7 +141,7 @@ func parseQuery(r *http.Request, known []param) (*query, error) {
 	return q, nil
 }
 
-// noParams refuses a query: there is nothing to ask for.
+// noParams refuses a query: there are no parameters.
 func noParams(r *http.Request) error {
 	q, err := parseQuery(r, nil)
 	if err != nil {
@@ -197,7 +197,8 @@ func (q *query) page() engine.Page {
 	return p
 }
 
-// paged answers with one page of a short list that is always read whole; its cursor is how many came before.
+// paged responds with one page of a short list that is always read completely; its cursor is the number of elements
+// before it.
 func paged[T any](r *http.Request, read func() ([]T, error)) ([]T, client.Pagination, error) {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
@@ -291,7 +292,7 @@ func (q *query) date(name string) time.Time {
 // decode reads a body strictly.
 func decode(data []byte, v any) error { return strictjson.Unmarshal(data, v) }
 
-// decodeAny is decode of a body that may be left out.
+// decodeAny is decode for an optional body.
 func decodeAny(data []byte, v any) error {
 	if len(data) == 0 {
 		return nil

@@ -67,7 +67,7 @@ func (s jobAPI) jobRevisions(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, out)
 }
 
-// specOf is the request that would make a job as it is, with credentials hidden.
+// specOf returns the request that would create a job as it is, with credentials hidden.
 func specOf(j job.Job) map[string]any {
 	req := asRequest(j)
 	req.Execution.Headers, req.Execution.Env = redacted(j.Target.Headers), redactedEnv(j.Target.Env)
@@ -78,7 +78,7 @@ func specOf(j job.Job) map[string]any {
 	return spec
 }
 
-// objectIn is a JSON object with its numbers as they are written.
+// objectIn returns a JSON object with its numbers as they are written.
 func objectIn(b []byte) map[string]any {
 	out := map[string]any{}
 	for name, value := range objectOf(b) {
@@ -94,7 +94,7 @@ func valueOf(b json.RawMessage) any {
 	return b
 }
 
-// without drops what is null from an object, and what it then lacks.
+// without removes nulls from an object, and objects that become empty.
 func without(m map[string]any) map[string]any {
 	for name, v := range m {
 		switch v := v.(type) {
@@ -131,7 +131,7 @@ func revised(before, after job.Job) []client.RevisionChange {
 			out = append(out, client.RevisionChange{Field: name, Before: a, After: b})
 		}
 	}
-	// Credentials that are hidden differ all the same.
+	// Hidden credentials are compared all the same.
 	for kind, x := range map[string][2]map[string]string{"headers": {before.Target.Headers, after.Target.Headers}, "env": {before.Target.Env, after.Target.Env}} {
 		for name, v := range x[0] {
 			field := "execution." + kind + "." + name
@@ -167,7 +167,7 @@ func (s jobAPI) restoreJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil || to < 1 {
 		return engine.ErrNotFound
 	}
-	if _, _, err := read(w, r, maxBody); err != nil { // sent again, it finds the job as it is to be
+	if _, _, err := read(w, r, maxBody); err != nil { // sent again, it finds the job already changed
 		return err
 	}
 	at, err := revision(r)

@@ -15,38 +15,38 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// route is one thing that can be asked for.
+// route is one endpoint.
 type route struct {
 	method  string
 	path    string
 	needs   tenant.Permission
-	group   string // heading in the documents; "" for what is not part of the API
+	group   string // heading in the documents; "" if it is not part of the API
 	summary string
 	detail  string
 	params  []param
 	body    reflect.Type
 	sample  string // a body that works
-	bytes   bool   // what goes in (PUT) or out (GET) is no JSON, but bytes
-	stream  bool   // the answer is a stream of events, whose data is JSON
+	bytes   bool   // the body that goes in (PUT) or out (GET) is bytes, not JSON
+	stream  bool   // the response is a stream of events whose data is JSON
 	status  int
 	answer  reflect.Type
 	also    int          // another status; 0: none
 	other   reflect.Type // its answer; nil: the same
 
 	everywhere bool // also served by processes without the API
-	away       bool // while the store is away, also for whoever it knew as system within the last 15 minutes
+	away       bool // allowed while the store is down, for callers confirmed as system within the last 15 minutes
 
 	handle func(http.ResponseWriter, *http.Request, tenant.Principal) error
 }
 
-// param is a parameter behind the ?.
+// param is a query parameter.
 type param struct{ name, kind, doc string }
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 const jobSample = `{"name": "hello", "execution": {"target": "simulate", "work_kind": "noop"}}`
 
-// table lists every route. There is no other way in.
+// table lists every route. No other requests are served.
 func (s *Server) table() []route {
 	rs := []route{
 		{
@@ -81,6 +81,21 @@ func (s *Server) table() []route {
 		{
 			method: "DELETE", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Delete a job",
 			detail: "Cancels its waiting executions. Running executions continue, or with running=cancel are asked to stop. The history stays.", params: deletionParams, status: 200, answer: of[client.Job](), handle: jobAPI{s}.deleteJob,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Read, group: "Jobs", summary: "The jobs that a job depends on",
+			detail: "The answer names, for each job that this one depends on, the execution that ended last and that this job has not run for yet; null if there is none.",
+			status: 200, answer: of[client.JobDependencies](), handle: jobAPI{s}.getDependencies,
+		},
+		{
+			method: "PUT", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Write, group: "Jobs", summary: "Have a job run after others",
+			detail: "The job runs once each time that every job in depends_on has had an execution that ended as condition asks: success (the default), failure (it failed, timed out, expired or was cancelled) or always. " +
+				"If one of them ends more often, the latest execution counts. When the job is due by its own schedule before that, its execution is WAITING. Jobs that depend on each other in a cycle are refused, and the answer names the cycle.",
+			body: of[client.DependenciesRequest](), sample: `{"depends_on": ["key:extract"], "condition": "success"}`, status: 200, answer: of[client.JobDependencies](), handle: jobAPI{s}.putDependencies,
+		},
+		{
+			method: "DELETE", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Write, group: "Jobs", summary: "Have a job depend on nothing",
+			detail: "An execution that waited for other jobs may start.", status: 200, answer: of[client.JobDependencies](), handle: jobAPI{s}.deleteDependencies,
 		},
 		{
 			method: "PATCH", path: "/api/v1/jobs/{id}/pause", needs: tenant.Write, group: "Jobs", summary: "Pause a job",
@@ -156,7 +171,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/executions/{id}/retry", needs: tenant.Write, group: "Executions", summary: "Run a finished execution again, as a new one",
-			detail: "The new execution names the old one in retry_of. The old one does not change, except that it is no longer a dead letter. The body is optional.",
+			detail: "The new execution names the old one in retry_of. The old one does not change, except that it is no longer a dead letter. The execution of a run of a workflow, or of a node, retries that run or node, which must have ended; payload_override is then the input of the run. The body is optional.",
 			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: executionAPI{s}.retryExecution,
 		},
 		{
@@ -166,6 +181,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/dead-letters/{id}/redrive", needs: tenant.Write, group: "Dead letters", summary: "Run a dead letter again, as a new execution",
+			detail: "The dead letter of a run of a workflow, or of a node, retries that run or node.",
 			status: 202, answer: of[client.Triggered](), handle: executionAPI{s}.redriveDeadLetter,
 		},
 		{
@@ -357,7 +373,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), settingsAPI{s}.badgeRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
+	return slices.Concat(rs, workerAPI{s}.nodeRoutes(), s.workflowRoutes(), s.runRoutes(), executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), settingsAPI{s}.badgeRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
@@ -374,7 +390,8 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
 }
 
-// notReady says why a server cannot serve, without what an error may tell of addresses and paths: anybody may ask.
+// notReady returns why a server cannot serve, without the addresses and paths that an error may contain: anybody may
+// ask.
 func notReady(err error) string {
 	switch {
 	case errors.Is(err, engine.ErrNoRoom):
@@ -389,7 +406,7 @@ func notReady(err error) string {
 	return "The server is starting or stopping, or its store failed; its log says why."
 }
 
-// echo answers with what it was sent, and with the status that it was sent, if that is one of an error.
+// echo returns the body that it was sent, with the requested status if that is an error status.
 func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {

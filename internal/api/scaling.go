@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	perWorker  = 10   // executions that wait for each worker that is wanted
+	perWorker  = 10   // waiting executions per wanted worker
 	maxDesired = 1000 // workers
 )
 
 var scalingParams = []param{{"queue", "string", "Only these queues, separated by commas. The totals cover only them; an empty or unknown queue counts as 0."}}
 
-// scaling says how many workers the load asks for, for whatever starts them.
+// scaling returns how many workers the load needs, for autoscalers.
 func (s viewAPI) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if p.Role == tenant.Worker && p.Tenant != "" {
 		return refuse(403, "forbidden", "This covers all tenants: a key with the role worker must also be for all tenants.")
@@ -45,7 +45,8 @@ func (s viewAPI) scaling(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, out)
 }
 
-// among is the load of some queues, and their sum; the slots are those of the queue that has the most, as one worker may serve them all.
+// among returns the load of some queues and their sum. Its slots are those of the queue that has the most, as one
+// worker may serve them all.
 func among(loads []dispatch.Load, names []string) (of []dispatch.Load, all dispatch.Load) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -59,5 +60,5 @@ func among(loads []dispatch.Load, names []string) (of []dispatch.Load, all dispa
 	return of, all
 }
 
-// DesiredWorkers returns how many workers are needed for so many waiting executions.
+// DesiredWorkers returns how many workers n waiting executions need.
 func DesiredWorkers(waiting int) int { return min((waiting+perWorker-1)/perWorker, maxDesired) }

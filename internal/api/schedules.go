@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// scheduleOf is a schedule as the core knows it. What stands for a default there is left out.
+// scheduleOf converts a schedule to the core's form. Explicit defaults are left out.
 func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 	out := job.Schedule{Type: job.Immediate}
 	if s.Type != "" {
@@ -47,8 +47,12 @@ func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 	out.Zone = text("timezone", s.Timezone, "a zone such as Europe/Berlin or UTC")
 	if strings.EqualFold(out.Zone, "UTC") {
 		out.Zone = "" // what it is anyway
-	} else if out.Type.OneOff() && out.Zone != "" {
-		v.Add("schedule.timezone", out.Zone, fmt.Sprintf("no timezone with type %s: scheduled_time has its own offset", out.Type))
+	} else if !out.Type.Recurs() && out.Zone != "" {
+		want := "no timezone with type " + out.Type.String()
+		if out.Type != job.Manual {
+			want += ": scheduled_time has its own offset"
+		}
+		v.Add("schedule.timezone", out.Zone, want)
 	}
 	if out.Day = strings.ToLower(text("day", s.Day, "one of vixie, or, and")); out.Day == string(schedule.Vixie) {
 		out.Day = ""
@@ -68,7 +72,7 @@ func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 	return out
 }
 
-// written is an instant that may be the year 1, which is written and not omitted.
+// written is an instant that may be the year 1, which is written out, not omitted.
 func written(t *time.Time) time.Time {
 	if t != nil && t.IsZero() {
 		return t.Add(1)
@@ -76,7 +80,7 @@ func written(t *time.Time) time.Time {
 	return deref(t, time.Time{})
 }
 
-// policies reads what becomes of fires that come too close or too late.
+// policies reads the overlap and catch-up policies.
 func policies(r client.JobRequest, d *job.Definition, v *job.Invalids) {
 	if r.Overlap != nil {
 		var ok bool
@@ -106,7 +110,7 @@ func policies(r client.JobRequest, d *job.Definition, v *job.Invalids) {
 	}
 }
 
-// wireSchedule is a job's schedule as answered: with its defaults where it recurs.
+// wireSchedule returns a job's schedule in API form, with its defaults if it recurs.
 func wireSchedule(j job.Job, stats job.Stats) client.JobSchedule {
 	s := j.Schedule
 	out := client.JobSchedule{
@@ -116,10 +120,10 @@ func wireSchedule(j job.Job, stats job.Stats) client.JobSchedule {
 	if s.MaxRuns > 0 {
 		out.MaxRuns = &s.MaxRuns
 	}
-	if s.Jitter > 0 || !s.Type.OneOff() {
+	if s.Jitter > 0 || s.Type.Recurs() {
 		out.JitterMS = new(s.Jitter.Milliseconds())
 	}
-	if !s.Type.OneOff() {
+	if s.Type.Recurs() {
 		out.Timezone = new(cmp.Or(s.Zone, "UTC"))
 	}
 	if s.Type == job.Cron {
@@ -131,7 +135,7 @@ func wireSchedule(j job.Job, stats job.Stats) client.JobSchedule {
 	return out
 }
 
-// crons are expressions that were accepted once, to be told in words.
+// crons holds expressions that were accepted before, to describe them in words.
 var crons = schedule.NewCache(time.LoadLocation)
 
 func wirePreview(p service.Preview) client.Preview {
@@ -172,7 +176,7 @@ func (s jobAPI) nextOfJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, wirePreview(out))
 }
 
-// number reads a whole number within bounds.
+// number reads an integer within bounds.
 func (q *query) number(name string, otherwise, least, most int) int {
 	text := q.values.Get(name)
 	if text == "" {
@@ -226,7 +230,7 @@ func (s jobAPI) previewSchedule(w http.ResponseWriter, r *http.Request, p tenant
 	return reply(w, 200, wirePreview(out))
 }
 
-// unprefixed names the fields of a schedule that stands alone.
+// unprefixed names the fields of a schedule outside a job.
 func unprefixed(v job.Invalids) job.Invalids {
 	out := make(job.Invalids, len(v))
 	for i, x := range v {

@@ -29,7 +29,7 @@ var (
 	}
 )
 
-// screenRoutes returns the routes that show a tenant, or a job, as a whole.
+// screenRoutes returns the routes that summarise a tenant or a job.
 func (s viewAPI) screenRoutes() []route {
 	return []route{
 		{
@@ -281,8 +281,8 @@ func (s viewAPI) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, out)
 }
 
-// judged returns the verdict on a tenant: part by part, in a word and in a sentence. Screens and commands repeat it and judge nothing
-// themselves.
+// judged returns the verdict on a tenant: each part in a word and in a sentence. Screens and commands repeat it and
+// judge nothing themselves.
 func judged(o *client.Overview) (health, sentence string, findings []client.Finding) {
 	find := func(about, health, text string) {
 		findings = append(findings, client.Finding{About: about, Health: health, Text: text})
@@ -344,7 +344,7 @@ func judged(o *client.Overview) (health, sentence string, findings []client.Find
 	return health, strings.ToUpper(sentence[:1]) + sentence[1:], findings
 }
 
-// atLeast is a number of which there may be more.
+// atLeast formats a number that is a lower bound.
 func atLeast(more bool, text string) string {
 	if more {
 		return "at least " + text
@@ -352,7 +352,7 @@ func atLeast(more bool, text string) string {
 	return text
 }
 
-// countOf is a number of things.
+// countOf formats a number of things.
 func countOf(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -360,7 +360,7 @@ func countOf(n int64, thing string) string {
 	return grouped(n) + " " + thing
 }
 
-// shortly is a time in seconds, for people.
+// shortly formats a duration in seconds for people.
 func shortly(s float64) string {
 	if s < 1 {
 		return fmt.Sprintf("%.0f ms", s*1000)
@@ -368,7 +368,7 @@ func shortly(s float64) string {
 	return fmt.Sprintf("%.1f s", s)
 }
 
-// grouped is a number with commas.
+// grouped formats a number with commas.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// seats limits something that is held for long, so that no tenant takes all of it.
+// seats limits long-lived resources, so that no tenant takes all of them.
 type seats struct {
 	all, each int
 
@@ -17,12 +17,12 @@ type seats struct {
 	by    map[tenant.ID]int // guarded by mu
 }
 
-// newSeats makes so many; a tenant may have three quarters of them.
+// newSeats makes n seats; one tenant may hold three quarters of them.
 func newSeats(all int) *seats {
 	return &seats{all: all, each: max(1, all*3/4), by: map[tenant.ID]int{}}
 }
 
-// take takes one, until it is released, or refuses with a code and what there are too many of.
+// take takes a seat until it is released, or refuses with a code and the name of what there are too many of.
 func (s *seats) take(of tenant.ID, code, what string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

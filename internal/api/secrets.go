@@ -29,7 +29,7 @@ func (s accessAPI) listSecrets(w http.ResponseWriter, r *http.Request, p tenant.
 	return reply(w, 200, out)
 }
 
-// secretName is the secret that a path names; what no person can have named is not found.
+// secretName returns the secret that a path names; a name that no person can have chosen is not found.
 func secretName(r *http.Request) (string, error) {
 	name := r.PathValue("name")
 	if !job.ValidKey(name) {
@@ -105,8 +105,8 @@ func (s accessAPI) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant
 	return reply(w, 200, wireSecret(x))
 }
 
-// cleanOutcomes takes secrets out of outcomes, and makes of them what can be kept. elsewhere says that another server may have
-// handed the attempts out.
+// cleanOutcomes removes secrets from outcomes and makes them storable. elsewhere reports that another server may have
+// handed out the attempts.
 func cleanOutcomes(ctx context.Context, v *secret.Vault, os []job.Outcome, elsewhere bool) error {
 	var ids []job.ExecutionID
 	for _, o := range os {
@@ -125,7 +125,7 @@ func cleanOutcomes(ctx context.Context, v *secret.Vault, os []job.Outcome, elsew
 	return nil
 }
 
-// cleanAdvances does the same with what workers say of what runs.
+// cleanAdvances does the same with progress reports.
 func cleanAdvances(ctx context.Context, v *secret.Vault, as []job.Advance, elsewhere bool) error {
 	var ids []job.ExecutionID
 	for _, a := range as {
@@ -143,7 +143,7 @@ func cleanAdvances(ctx context.Context, v *secret.Vault, as []job.Advance, elsew
 	return nil
 }
 
-// ended says that attempts are over: not where that was refused, as another attempt may run, and not what is parked.
+// ended records that attempts are over, except refused ones, as another attempt may be running, and parked ones.
 func ended(v *secret.Vault, os []job.Outcome, vs []job.Verdict) {
 	if v == nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// idsOrFilter reads what a body is over: ids, which parse reads, or a filter, whose members are read as the parameters of the
-// list are. Exactly one of both.
+// idsOrFilter reads what a body selects: either ids, which parse reads, or a filter, whose members are read like the
+// parameters of the list. It requires exactly one of them.
 func idsOrFilter[T any](ids []string, filter url.Values, what string, parse func(string) (T, error), choose func(*query)) (out []T, v job.Invalids) {
 	switch {
 	case filter != nil && len(ids) > 0:
@@ -39,7 +39,7 @@ func idsOrFilter[T any](ids []string, filter url.Values, what string, parse func
 	return out, v
 }
 
-// executionSelection reads which executions a body names.
+// executionSelection reads which executions a body selects.
 func (s executionAPI) executionSelection(r *http.Request, p tenant.Principal, req client.ExecutionBulkRequest) (sel service.ExecutionSelection, v job.Invalids, err error) {
 	var values url.Values
 	if f := req.Filter; f != nil {

@@ -16,7 +16,7 @@ var seriesParams = []param{
 	{"scope", "string", "tenant; or installation (role system only): all tenants together."},
 }
 
-// stretch reads what a series is asked for.
+// stretch reads the time range and step of a series.
 func stretch(r *http.Request, step string) (service.Stretch, error) {
 	q, err := parseQuery(r, seriesParams)
 	if err != nil {

@@ -35,7 +35,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
-// Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
+// Authenticate returns the principal of a request, from its Authorization and X-Tenant-ID headers.
 type Authenticate func(ctx context.Context, authorization, tenantID string) (tenant.Principal, error)
 
 // Config holds the dependencies of the HTTP server.
@@ -43,37 +43,37 @@ type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
 	Delivery *delivery.Pipeline   // what they are given
-	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
-	Tokens   *sign.Tokens         // with which targets complete executions
-	Feed     *feed.Hub            // what changes; nil: nobody is told
-	// Authenticate is nil if there is no sign-in: then every caller is the local principal, and only
-	// requests that were made to a loopback name are answered.
+	Secrets  *secret.Vault        // removes secrets from what workers report; nil: there are none
+	Tokens   *sign.Tokens         // tokens with which targets complete executions
+	Feed     *feed.Hub            // changes for live streams; nil: none are sent
+	// Authenticate is nil if there is no sign-in. Then every caller is the local principal, and only requests to a
+	// loopback name are answered.
 	Authenticate Authenticate
-	Local        *Local                      // without sign-in: who is answered; nil: everyone on the machine
-	SignIns      *access.Authenticator       // signs browsers in; nil: none are
-	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
-	Unproven     int                         // requests a second from one address without a credential that has worked from there; 0: any number
-	Sessions     int                         // of workers that a tenant may have at this server; 0: 5000
-	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
-	Ready        func(context.Context) error // nil when all that the server needs is there
-	HealthOnly   bool                        // serve nothing but health, and how the process is watched
-	MetricsOnly  bool                        // serve nothing but health and metrics, to whoever asks
-	Keyless      bool                        // serve nothing that needs a credential: here is nobody who knows any
-	Metrics      *telemetry.Metrics          // what this process counts; nil: nothing
+	Local        *Local                      // without sign-in: who may use the server; nil: everyone on the machine
+	SignIns      *access.Authenticator       // signs browsers in; nil: no sign-in
+	Failures     int                         // failed sign-ins allowed from one address at once; 0: 30
+	Unproven     int                         // requests a second from one address without a credential that has worked from there; 0: unlimited
+	Sessions     int                         // maximum worker sessions of a tenant at this server; 0: 5000
+	Proxies      []netip.Prefix              // proxies whose X-Forwarded-For is trusted
+	Ready        func(context.Context) error // returns nil when everything the server needs is available
+	HealthOnly   bool                        // serve nothing but health and diagnostics
+	MetricsOnly  bool                        // serve nothing but health and metrics, without authentication
+	Keyless      bool                        // serve nothing that needs a credential: this process cannot check any
+	Metrics      *telemetry.Metrics          // metrics of this process; nil: none
 	Tracer       *telemetry.Tracer           // nil: there is none
-	Log          *telemetry.Log              // whose level can be set; nil: none
+	Log          *telemetry.Log              // a log with a settable level; nil: none
 	Profiles     bool                        // serve profiles of the process
-	Support      *Support                    // what a support bundle tells of the process; nil: nothing
+	Support      *Support                    // what a support bundle says about the process; nil: nothing
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
 	WorkerCerts  bool                        // workers must show a certificate (mutual TLS)
-	Retry        job.RetryPolicy             // of jobs that name none; zero: job.DefaultRetry
+	Retry        job.RetryPolicy             // policy of jobs that set none; zero: job.DefaultRetry
 	Version      string
 	Logger       *slog.Logger
 }
 
-// Server is the HTTP face.
+// Server serves the HTTP API.
 type Server struct {
 	cfg     Config
 	service *service.Service
@@ -91,11 +91,11 @@ type Server struct {
 	badges    *showing
 	followers *seats        // one for each stream
 	exports   *seats        // one for each export
-	stopping  chan struct{} // closed when streams are to end
+	stopping  chan struct{} // closed when streams should end
 	stop      sync.Once
 }
 
-// Each of these answers the requests about one subject, with what the server has.
+// Each of these handles the requests about one subject, with the server's dependencies.
 type (
 	jobAPI       struct{ *Server }
 	executionAPI struct{ *Server }
@@ -105,10 +105,10 @@ type (
 	viewAPI      struct{ *Server }
 )
 
-// Stop ends the streams, which would last longer than a server that stops waits.
+// Stop ends the streams, which would outlast the shutdown of the HTTP server.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
-// New makes the handler of all routes.
+// New returns the handler of all routes.
 func New(cfg Config) *Server {
 	if cfg.Feed == nil {
 		cfg.Feed = feed.NewHub()
@@ -135,15 +135,15 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// deadline limits the time of a request, except one that waits for something.
+// deadline limits the time of a request, except of long polls.
 const (
 	deadline     = 30 * time.Second
 	waitDeadline = maxWait + 10*time.Second
 
-	profileDeadline = 100 * time.Second // less than an answer may take to be written
+	profileDeadline = 100 * time.Second // less than the time allowed for writing a response
 )
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := sane(r.Header.Get("X-Request-ID"))
 	if id == "" {
@@ -219,16 +219,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// noRoute stands for requests that no route takes.
+// noRoute labels requests that match no route.
 const noRoute = "none"
 
-// quiet reports whether a request comes repeatedly from whoever watches or works, and is told of only by its number.
+// quiet reports whether a request repeats often, such as health checks and heartbeats, and is counted rather than
+// logged.
 func quiet(r *http.Request) bool {
 	p := r.URL.Path
 	return p == "/metrics" || isProbe(p) || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
 }
 
-// answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.
+// answered counts a response and, if everything is logged, logs it; refusals have been logged before.
 func (s *Server) answered(r *http.Request, route string, out *answering, took time.Duration) {
 	code := out.status()
 	s.cfg.Metrics.Answered(route, code)
@@ -247,7 +248,7 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// sane lets a caller's own request id pass if it is short and plain.
+// sane accepts a caller's own request id if it is short and plain.
 func sane(id string) string {
 	if len(id) > 128 || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return ""
@@ -267,8 +268,8 @@ func localName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// hasName reports whether a Host header is a name at the usual port: a browser that is told to ask a name for TLS alone does so
-// at all its ports, and what is at others may be none of ours.
+// hasName reports whether a Host header is a name at the default port: a browser that is told to use only TLS for a
+// name does so at all its ports, which may belong to other programs.
 func hasName(host string) bool {
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if host = h; port != "443" {
@@ -279,7 +280,7 @@ func hasName(host string) bool {
 	return err != nil && !localName(host)
 }
 
-// sameOrigin reports whether a request does not say that a page of another site made it.
+// sameOrigin reports whether a request does not claim to come from a page of another site.
 func sameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -289,7 +290,8 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
-// meant is the address of the API that a request at the root means, where no screen is there: /series for /api/v1/series; "": none.
+// meant returns the API address for a request at the root that matches no screen, such as /api/v1/series for /series;
+// "" if there is none.
 func (s *Server) meant(r *http.Request) string {
 	const api = "/api/v1"
 	if strings.HasPrefix(r.URL.Path, "/api/") || dashboard.AdminPart(r.URL.Path) {
@@ -307,7 +309,7 @@ func (s *Server) meant(r *http.Request) string {
 	return to.String()
 }
 
-// lost answers what no route takes.
+// lost handles requests that match no route.
 func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
@@ -334,7 +336,7 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 
 var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lists what there is.")
 
-// guard lets a request through to its route if its credential carries the permission.
+// guard passes a request to its route if its credential has the permission.
 func (s *Server) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, from := tenant.Local(), s.caller(r)
@@ -386,7 +388,7 @@ func (s *Server) guard(rt route) http.Handler {
 	})
 }
 
-// admits says why a server without sign-in does not answer a request, or nothing.
+// admits returns why a server without sign-in refuses a request, or nil.
 func (s *Server) admits(rt route, r *http.Request) error {
 	if !rt.needs.Keyed() || s.cfg.Local == nil {
 		return nil
@@ -394,7 +396,7 @@ func (s *Server) admits(rt route, r *http.Request) error {
 	return s.cfg.Local.admits(r)
 }
 
-// traced begins the span of a request when it is known who asks, so that nobody else makes any.
+// traced begins the span of a request once it is authenticated, so that nobody else can create spans.
 func (s *Server) traced(w http.ResponseWriter, r *http.Request, rt route) (_ *http.Request, done func()) {
 	out, ok := w.(*answering)
 	if !ok || quiet(r) {
@@ -408,13 +410,13 @@ func (s *Server) traced(w http.ResponseWriter, r *http.Request, rt route) (_ *ht
 	return r, func() { end(out.status()) }
 }
 
-// confinedTo reports whether what a request with the permission asks for is of one tenant: all but the worker protocol, in
-// which workers of many tenants share commits, and what is about the installation.
+// confinedTo reports whether a request with the permission concerns one tenant. All do, except the worker protocol,
+// in which workers of many tenants share commits, and requests about the installation.
 func confinedTo(p tenant.Permission) bool {
 	return p == tenant.Read || p == tenant.Write || p == tenant.Manage || p == tenant.Fetch
 }
 
-// reply answers with a value as JSON.
+// reply writes a value as a JSON response.
 func reply(w http.ResponseWriter, status int, v any) error {
 	return replyRaw(w, status, encoded(v))
 }
@@ -426,7 +428,7 @@ func replyRaw(w http.ResponseWriter, status int, data []byte) error {
 	return nil
 }
 
-// encoded is a wire type as JSON.
+// encoded returns a wire type as JSON.
 func encoded(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

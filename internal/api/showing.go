@@ -11,17 +11,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// Anybody may ask for a badge, so the store is asked for one once in a while, however many look at it, and for few at once.
+// Anybody may request a badge, so the store is queried only now and then, however many requests come, and for few
+// badges at once.
 const (
-	shownFor   = 5 * time.Second // what a badge shows is not asked for again
-	staleFor   = time.Minute     // it is shown all the same while the store does not answer
-	failingFor = 2 * time.Second // a badge that the store did not answer for is not asked for again
+	shownFor   = 5 * time.Second // how long the content of a badge is cached
+	staleFor   = time.Minute     // how long cached content is shown while the store is down
+	failingFor = 2 * time.Second // how long a badge is not queried again after the store failed
 	goneFor    = time.Minute     // nor one that does not exist
-	maxShown   = 10_000          // badges that are remembered, of each kind
+	maxShown   = 10_000          // cached badges, of each kind
 
-	maxLooks    = 2               // badges that the store is asked for at once
-	lookTime    = 5 * time.Second // for which it may be asked for one
-	turnTime    = time.Second     // for which one waits for its turn
+	maxLooks    = 2               // badges queried at once
+	lookTime    = 5 * time.Second // time limit of one query
+	turnTime    = time.Second     // how long a request waits for its turn
 	maxAwaiting = 100             // badges that wait for theirs
 )
 
@@ -29,30 +30,30 @@ const (
 type shown struct {
 	label string
 	is    service.Condition
-	at    time.Time // when the store was asked, so that a badge which was revoked since is not shown for longer
+	at    time.Time // when the store was queried, so that a revoked badge is not shown for longer
 }
 
-// look is a question to the store about a badge, for all who ask meanwhile.
+// look is one query for a badge, shared by all who ask meanwhile.
 type look struct {
 	done chan struct{} // closed when x and err hold
 	x    shown
 	err  error
 }
 
-// failing records why the store did not answer for a badge.
+// failing records why the store failed to return a badge.
 type failing struct {
 	err   error
 	until time.Time
 }
 
-// showing remembers what badges show. It is bounded: where it is full, something is forgotten.
+// showing caches the content of badges. It is bounded: when full, it drops entries.
 type showing struct {
-	wrong *failures // whoever asks for badges that do not exist
+	wrong *failures // charges callers that ask for badges that do not exist
 	turns chan struct{}
 
 	mu      sync.Mutex
 	was     map[[32]byte]shown     // guarded by mu, as the others
-	gone    map[[32]byte]time.Time // hashes of no badge, and until when that is believed
+	gone    map[[32]byte]time.Time // hashes of unknown badges, and until when that is cached
 	failing map[[32]byte]failing
 	looks   map[[32]byte]*look // under way
 }
@@ -68,7 +69,7 @@ var errNoBadge = nowhere
 
 var errManyBadges = refuse(http.StatusServiceUnavailable, "unavailable", "Too many badge requests at once. Try again.")
 
-// known returns what is remembered of a badge; ok is false if the store must be asked. The caller holds mu.
+// known returns the cached content of a badge; ok is false if the store must be queried. The caller holds mu.
 func (b *showing) known(hash [32]byte, now time.Time) (x shown, ok bool, err error) {
 	if now.Before(b.gone[hash]) {
 		return x, true, errNoBadge
@@ -86,14 +87,15 @@ func (b *showing) known(hash [32]byte, now time.Time) (x shown, ok bool, err err
 	return x, false, nil
 }
 
-// recall returns what is remembered of a badge; ok is false if the store must be asked.
+// recall returns the cached content of a badge; ok is false if the store must be queried.
 func (b *showing) recall(hash [32]byte, now time.Time) (x shown, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.known(hash, now)
 }
 
-// find returns the content of a badge. If many want it, one asks for all; asked reports whether this was the one.
+// find returns the content of a badge. If several callers want it, one queries the store for all; asked reports
+// whether this one did.
 func (b *showing) find(ctx context.Context, hash [32]byte, ask func(context.Context, [32]byte) (string, service.Condition, error)) (x shown, asked bool, err error) {
 	b.mu.Lock()
 	if x, ok, err := b.known(hash, time.Now()); ok {
@@ -135,7 +137,7 @@ func (b *showing) find(ctx context.Context, hash [32]byte, ask func(context.Cont
 		return l.x, false, l.err
 	}
 	defer func() { <-b.turns }()
-	// Who asked may go: others wait for the answer, too.
+	// The caller may leave: others wait for the answer, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer cancel()
 	at := time.Now()
@@ -152,7 +154,7 @@ func (b *showing) old(hash [32]byte, err error) (shown, error) {
 	return shown{}, err
 }
 
-// keep remembers what the store said of a badge, and says what is to be shown.
+// keep caches the store's answer for a badge, and returns what to show.
 func (b *showing) keep(hash [32]byte, x shown, err error) (shown, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,7 +178,7 @@ func (b *showing) keep(hash [32]byte, x shown, err error) (shown, error) {
 	return x, nil
 }
 
-// makeRoom drops what is over where there is too much, and anything where nothing is.
+// makeRoom drops expired entries if the cache is full, and arbitrary ones if none has expired.
 func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
 	if len(m) < maxShown {
 		return
@@ -194,8 +196,8 @@ func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
 	}
 }
 
-// shown returns the content of the badge with a hash. Whoever asks for too many that do not exist has to wait; one that is known not to
-// be is paid for but once a minute, as pages have a revoked one for years.
+// shown returns the content of the badge with a hash. A caller that asks for too many unknown badges has to wait; a
+// known-unknown one is charged only once a minute, because pages may link to a revoked badge for years.
 func (s settingsAPI) shown(r *http.Request, hash [32]byte) (shown, error) {
 	now, from, b, credential := time.Now(), s.caller(r), s.badges, string(hash[:])
 	x, ok, err := b.recall(hash, now)

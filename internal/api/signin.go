@@ -17,14 +17,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// The cookie of a browser that is signed in. The second is for plain HTTP on loopback, where not every browser takes one
-// that is Secure.
+// The cookie of a signed-in browser. The second is for plain HTTP on loopback, where some browsers refuse a Secure
+// cookie.
 const (
 	secureCookie = "__Host-carillon"
 	plainCookie  = "carillon"
 )
 
-// signInRoutes are for people's browsers.
+// signInRoutes returns the routes for signing browsers in and out.
 func (s accessAPI) signInRoutes() []route {
 	const group = "Access"
 	return []route{
@@ -52,8 +52,8 @@ func (s accessAPI) signInRoutes() []route {
 	}
 }
 
-// cookie returns the sign-in cookie of the request; "" if it is not signed in, or the request has a key or a
-// token, which go before. What else the header holds may be a proxy's.
+// cookie returns the sign-in cookie of the request; "" if there is none, or if the request has a key or a token,
+// which take precedence. Other Authorization headers may come from a proxy.
 func (s *Server) cookie(r *http.Request) string {
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if s.cfg.SignIns == nil || strings.EqualFold(scheme, "Bearer") {
@@ -71,8 +71,8 @@ func (s *Server) cookie(r *http.Request) string {
 // plainHere reports whether the request came over plain HTTP to a loopback name.
 func plainHere(r *http.Request) bool { return r.TLS == nil && localName(r.Host) }
 
-// cookieFor is the kind of cookie that the request's browser keeps, or why it would keep none. What the page's address is, the
-// browser says best: a proxy may speak plain HTTP to us.
+// cookieFor returns the kind of cookie that the request's browser keeps, or why it would keep none. It trusts the
+// browser for the page's address, since a proxy may speak plain HTTP to the server.
 func cookieFor(r *http.Request) (name string, err error) {
 	u, err := url.Parse(r.Header.Get("Origin"))
 	switch {
@@ -94,7 +94,7 @@ func setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
 	http.SetCookie(w, c)
 }
 
-// unsetCookies has the browser forget what it was given.
+// unsetCookies makes the browser forget its cookies.
 func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
 	for _, name := range []string{secureCookie, plainCookie} {
 		if _, err := r.Cookie(name); err == nil && (name == secureCookie || plainHere(r)) {
@@ -103,7 +103,7 @@ func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// noSignIn is answered where nobody is asked who they are.
+// noSignIn answers sign-in requests to servers without sign-in.
 var noSignIn = refuse(409, "no_sign_in", "This server has no sign-in.")
 
 func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
@@ -145,7 +145,7 @@ func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	if err := s.service.SignIn(r.Context(), p, x); err != nil {
 		return err
 	}
-	if old := s.cookie(r); old != "" { // what a browser had before is worth nothing now
+	if old := s.cookie(r); old != "" { // the browser's earlier sign-in is worthless now
 		if err := s.endSignIn(r, p, old); err != nil {
 			return err
 		}
@@ -156,8 +156,8 @@ func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	return reply(w, 200, out)
 }
 
-// checkIn checks a credential that someone signs in with. Failures cost the caller, and nobody else: a key's id is no secret, so
-// whoever knows it could keep its owner out, and what is behind it cannot be guessed.
+// checkIn checks a credential that someone signs in with. Failures count against the caller only, not the key: its id
+// is not secret, so anyone who knows it could lock out its owner, and its secret cannot be guessed.
 func (s accessAPI) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 	from, now, credential := s.caller(r), time.Now(), "Bearer "+text
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
@@ -176,7 +176,7 @@ func (s accessAPI) checkIn(r *http.Request, text string) (engine.SignIn, error) 
 	return x, err
 }
 
-// endSignIn ends what a cookie stands for; one that has ended already is none of anybody's business.
+// endSignIn ends the sign-in of a cookie; if it has ended already, it does nothing.
 func (s accessAPI) endSignIn(r *http.Request, p tenant.Principal, value string) error {
 	x, err := s.cfg.SignIns.SignedIn(r.Context(), value)
 	if errors.Is(err, access.ErrSignedOut) {
@@ -219,7 +219,7 @@ func (s accessAPI) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			return err
 		}
 		in := s.wireSignIn(x)
-		in.TenantID = out.TenantID // which X-Tenant-ID may have named
+		in.TenantID = out.TenantID // X-Tenant-ID may have set it
 		out = in
 	default:
 		if p.Key != "" {
@@ -243,7 +243,7 @@ func (s accessAPI) wireSignIn(x engine.SignIn) client.SignedIn {
 	}
 }
 
-// tenantID is a tenant as answered.
+// tenantID returns a tenant in API form.
 func tenantID(t tenant.ID) string {
 	if t == "" {
 		return service.AllTenants
@@ -251,8 +251,8 @@ func tenantID(t tenant.ID) string {
 	return string(t)
 }
 
-// withinHere is a path of this server, or / in place of anything else: also of what a browser would take for the address of
-// another, such as //example.com, /\example.com, or either with a tab in it.
+// withinHere returns a path of this server, or / in place of anything else: also of what a browser would take for
+// another address, such as //example.com, /\example.com, or either with a tab in it.
 func withinHere(next string) string {
 	u, err := url.Parse(next)
 	bad := func(c rune) bool { return c == '\\' || unicode.IsControl(c) }

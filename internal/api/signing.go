@@ -96,11 +96,12 @@ func (s accessAPI) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p
 	return reply(w, 200, wireSigning(x))
 }
 
-// completeExecution takes the outcome of an execution from its target, which proves itself by the token of its callback.
+// completeExecution accepts the outcome of an execution from its target, which authenticates with the token of its
+// callback.
 func (s accessAPI) completeExecution(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	id, err := job.ParseExecutionID(r.PathValue("id"))
 	if err != nil || s.cfg.Tokens == nil {
-		return sign.ErrToken // who has no token is told nothing of what there is
+		return sign.ErrToken // a caller without a token learns nothing about what exists
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -114,7 +115,7 @@ func (s accessAPI) completeExecution(w http.ResponseWriter, r *http.Request, _ t
 		return sign.ErrToken
 	}
 	var req client.Outcome
-	if err := s.readInto(w, r, 2*maxBody, &req); err != nil { // a result of the greatest length fits
+	if err := s.readInto(w, r, 2*maxBody, &req); err != nil { // a result of maximum length fits
 		return err
 	}
 	var v job.Invalids

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// wireListedSignIn is a sign-in as whoever manages the tenant sees it; own is the hash of the cookie that asks.
+// wireListedSignIn returns a sign-in as admins of the tenant see it; own is the hash of the caller's cookie.
 func (s accessAPI) wireListedSignIn(x engine.SignIn, own [32]byte) client.SignIn {
 	out := client.SignIn{
 		SignInID: x.ID, TenantID: tenantID(x.Tenant), Name: x.Name, Role: string(x.Role), Kind: "key", KeyID: optional(x.Key), Current: x.Hash == own,
@@ -21,7 +21,7 @@ func (s accessAPI) wireListedSignIn(x engine.SignIn, own [32]byte) client.SignIn
 	return out
 }
 
-// ownSignIn is the hash of the cookie that asks; zero: it is no cookie.
+// ownSignIn returns the hash of the caller's cookie; zero if there is none.
 func (s accessAPI) ownSignIn(r *http.Request) (own [32]byte) {
 	if value := s.cookie(r); value != "" {
 		own = access.HashSignIn(value)
@@ -39,7 +39,7 @@ func (s accessAPI) listSignIns(w http.ResponseWriter, r *http.Request, p tenant.
 		return err
 	}
 	var found engine.Listed[engine.SignIn]
-	if s.cfg.SignIns != nil { // where nobody is asked who they are, nobody is signed in
+	if s.cfg.SignIns != nil { // without sign-in, nobody is signed in
 		if found, err = s.service.SignIns(r.Context(), p, s.cfg.SignIns.Living(), page); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s accessAPI) endOneSignIn(w http.ResponseWriter, r *http.Request, p tenant
 		return engine.ErrNotFound
 	}
 	x, err := s.service.EndSignIn(r.Context(), p, s.cfg.SignIns.Living(), r.PathValue("id"))
-	if err == nil || unsure(err) { // the answer of the store may be lost
+	if err == nil || unsure(err) { // the store's answer may be lost
 		s.cfg.SignIns.Forget(x.Hash)
 	}
 	if err != nil {

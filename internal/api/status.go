@@ -16,7 +16,7 @@ var statusParams = []param{{"minutes", "integer", "Include what happened in each
 
 const mostMinutes = 24 * 60
 
-// queueStatus says how the whole installation does.
+// queueStatus returns the state of the whole installation.
 func (s viewAPI) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, statusParams)
 	if err != nil {
@@ -73,7 +73,7 @@ func wireMinute(m engine.Minute) client.QueueMinute {
 	}
 }
 
-// average is a sum over so many, in seconds.
+// average returns a sum divided by a count, in seconds.
 func average(sum time.Duration, n int64) float64 {
 	if n == 0 {
 		return 0
@@ -81,7 +81,7 @@ func average(sum time.Duration, n int64) float64 {
 	return inSeconds(sum / time.Duration(n))
 }
 
-// inSeconds is a duration in seconds, to the millisecond.
+// inSeconds returns a duration in seconds, with millisecond precision.
 func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 func age(of, now time.Time) *float64 {

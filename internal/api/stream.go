@@ -14,7 +14,7 @@ const (
 	streamBatch = 500                    // changes in one
 )
 
-// streamEvents tells live what changes in the tenant.
+// streamEvents streams the changes in the tenant.
 func (s viewAPI) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, streamParams)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s viewAPI) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.P
 
 var streamParams = []param{{"last_event_id", "string", "The same as the header Last-Event-ID: resumes after this event."}}
 
-// greetStream says from where on the stream tells of changes.
+// greetStream sends the position at which the stream begins.
 func greetStream(out *events, watch *feed.Watch, last string, resumed bool) error {
 	_, id, missed := watch.Read(0)
 	var err error
@@ -65,7 +65,7 @@ func greetStream(out *events, watch *feed.Watch, last string, resumed bool) erro
 	return out.flush()
 }
 
-// tell sends changes until the caller has gone, or may no longer know of them.
+// tell sends changes until the caller has gone or has lost its permission.
 func (s viewAPI) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, out *events) {
 	ctx := r.Context()
 	vigil := s.watch(r, p, tenant.Read)
@@ -86,7 +86,7 @@ func (s viewAPI) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, ou
 			return
 		case <-pace.C:
 			wake = watch.Wake()
-		case <-check.C: // the credential is looked at above
+		case <-check.C: // the credential is checked above
 		case <-beat.C:
 			if out.beat() != nil {
 				return
@@ -115,7 +115,7 @@ func sendChanges(watch *feed.Watch, out *events) error {
 	if len(cs) > 0 {
 		batch := client.Changes{Changes: make([]client.Change, len(cs))}
 		for i, c := range cs {
-			batch.Changes[i] = client.Change{At: c.At, Type: c.Type, ExecutionID: c.Execution, JobID: c.Job, WorkerID: c.Worker, Status: c.Status}
+			batch.Changes[i] = client.Change{At: c.At, Type: c.Type, ExecutionID: c.Execution, JobID: c.Job, WorkflowRunID: c.Run, WorkerID: c.Worker, Status: c.Status}
 		}
 		if err := out.event("changes", id, batch); err != nil {
 			return err

@@ -17,14 +17,14 @@ import (
 // Support holds what a process adds to a support bundle.
 type Support struct {
 	Settings  []client.SupportSetting // as they may be shown
-	Secrets   []string                // texts that are in no bundle, wherever they turn up
+	Secrets   []string                // texts to remove from bundles wherever they occur
 	Host      string
 	Store     string
 	Roles     []string
 	StartedAt time.Time
 }
 
-// supportRoutes are for who helps from afar.
+// supportRoutes returns the routes for support.
 func (s viewAPI) supportRoutes() []route {
 	return []route{{
 		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, away: true, summary: "Create a support bundle",
@@ -151,7 +151,7 @@ func (s viewAPI) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, out)
 }
 
-// textWriter takes an answer as text.
+// textWriter writes a response as text.
 type textWriter struct {
 	bytes.Buffer
 	header http.Header

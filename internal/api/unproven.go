@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unproven holds addresses to a rate of requests that come without a credential which has worked from there, before anything
-// is looked up for them. It has as many slots as it has, whoever asks: addresses that share one share its rate.
+// unproven limits the rate of requests per address that come without a credential which has worked from there, before
+// anything is looked up for them. Its number of slots is fixed; addresses that share a slot share its rate.
 type unproven struct {
 	every time.Duration // from one request to the next
 	ahead time.Duration // that a burst is worth
@@ -20,7 +20,7 @@ type unproven struct {
 // unprovenBurst is the burst of an address, in seconds of its rate.
 const unprovenBurst = 10
 
-// newUnproven allows each address so many requests a second; nil for any number.
+// newUnproven allows each address n requests a second; it returns nil for no limit.
 func newUnproven(perSecond int) *unproven {
 	if perSecond <= 0 {
 		return nil
@@ -28,7 +28,7 @@ func newUnproven(perSecond int) *unproven {
 	return &unproven{every: time.Second / time.Duration(perSecond), ahead: unprovenBurst * time.Second, seed: maphash.MakeSeed(), began: time.Now()}
 }
 
-// take takes one request of an address, or says how long to wait.
+// take counts one request of an address, or returns how long to wait.
 func (u *unproven) take(a netip.Addr, now time.Time) time.Duration {
 	if u == nil {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// vigil looks at a request's credential repeatedly while the request is answered, so that one that is revoked, expires
-// or loses its role is given nothing more. A server remembers a credential for 3 s, so that all of it ends within 5 s.
+// vigil rechecks a request's credential while the request is being answered, so that a credential that is revoked,
+// expires or loses its role gets nothing more. A server caches a credential for 3 s, so all of it ends within 5 s.
 type vigil struct {
 	s     *Server
 	r     *http.Request
@@ -17,7 +17,7 @@ type vigil struct {
 	needs tenant.Permission
 
 	mu    sync.Mutex
-	last  time.Time   // guarded by mu: when the credential was last looked at
+	last  time.Time   // guarded by mu: when the credential was last checked
 	timer *time.Timer // guarded by mu; nil: nobody waits
 }
 
@@ -27,7 +27,8 @@ func (s *Server) watch(r *http.Request, p tenant.Principal, needs tenant.Permiss
 	return &vigil{s: s, r: r, p: p, needs: needs, last: time.Now()}
 }
 
-// confirm says why the credential does not, or no longer, carry the permission; also that this cannot be told.
+// confirm returns an error if the credential does not, or no longer, have the permission, or if that cannot be
+// determined.
 func (v *vigil) confirm() error {
 	if v.s.cfg.Authenticate == nil {
 		return nil
@@ -47,8 +48,8 @@ func (v *vigil) confirm() error {
 
 var errDemoted = refuse(http.StatusForbidden, "forbidden", "The credential has changed since the request started, and no longer has the permission for it.")
 
-// allowed reports whether the credential carries the permission, or that cannot be told: a store that is away is no reason to
-// end. It looks again only when it is time to.
+// allowed reports whether the credential has the permission, or that cannot be determined: a store that is down is no
+// reason to end. It checks again only when it is time to.
 func (v *vigil) allowed() bool {
 	v.mu.Lock()
 	fresh := time.Since(v.last) < vigilEvery

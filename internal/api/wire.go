@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/wire"
 )
 
-// Definition is a request as the core knows it, with the defaults filled in, or what is wrong with it.
+// Definition converts a request to the core's form, with the defaults filled in, or returns what is wrong with it.
 func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (job.Definition, error) {
 	d, err := definition(r, job.DefaultRetry)
 	if err != nil {
@@ -22,22 +22,19 @@ func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (j
 	return d, nil
 }
 
-// definition is a request as the core knows it, with the defaults filled in. What is wrong with single
-// fields is for Definition.Check to say; here only what has no place in a Definition is refused.
+// definition converts a request to the core's form, with the defaults filled in. Definition.Check validates single
+// fields; this refuses only what has no place in a Definition.
 func definition(r client.JobRequest, base job.RetryPolicy) (job.Definition, error) {
 	var v job.Invalids
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
-		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy, base),
+		Schedule: job.Schedule{Type: job.Immediate}, Target: wire.Target(r.Execution), Payload: wire.Payload(r.Execution), Retry: wire.Retry(r.RetryPolicy, base),
 		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags, Asleep: deref(r.Paused, false),
 	}
 	if r.Key != nil && *r.Key == "" {
 		v.Add("key", "", "a key, or null for none")
 	}
 	limits(r, &d, &v)
-	if p := r.Execution.Payload; len(p) > 0 && string(p) != "null" {
-		d.Payload = p
-	}
 	if r.Schedule != nil {
 		d.Schedule = scheduleOf(*r.Schedule, &v)
 	}
@@ -45,48 +42,7 @@ func definition(r client.JobRequest, base job.RetryPolicy) (job.Definition, erro
 	return d, v.Err()
 }
 
-func target(e client.Target) job.Target {
-	t := job.Target{
-		Kind: job.TargetKind(strings.ToLower(e.Target)), URL: e.CallbackURL, Method: strings.ToUpper(e.Method), Headers: e.Headers,
-		Command: e.Command, Artifact: e.ArtifactID, Entrypoint: e.Entrypoint, Env: e.Env,
-		FollowRedirects: e.FollowRedirects, Handler: e.Kind, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
-		Timeout: seconds(deref(e.TimeoutSeconds, int64(job.DefaultTimeout/time.Second))), Duration: millis(e.DurationMS),
-		Stall: seconds(deref(e.StallTimeoutSeconds, 0)), Total: seconds(deref(e.TotalTimeoutSeconds, 0)),
-	}
-	if t.Kind == "" {
-		t.Kind = job.HTTP
-	}
-	if t.Kind == job.HTTP && t.Method == "" {
-		t.Method = "POST"
-	}
-	if e.Expect != nil {
-		t.ExpectStatus, t.ExpectBody = e.Expect.Status, deref(e.Expect.BodyContains, "")
-	}
-	return t
-}
-
-// retry is the policy that a request asks for; what it leaves out is as in the other.
-func retry(r *client.RetryPolicy, p job.RetryPolicy) job.RetryPolicy {
-	if r == nil {
-		return p
-	}
-	p.MaxRetries = deref(r.MaxRetries, p.MaxRetries)
-	if r.Backoff != "" {
-		p.Backoff = job.Backoff(strings.ToUpper(r.Backoff))
-	}
-	if r.InitialDelayMS != nil {
-		p.InitialDelay = millis(*r.InitialDelayMS)
-	}
-	switch {
-	case r.MaxDelayMS != nil:
-		p.MaxDelay = millis(*r.MaxDelayMS)
-	case p.InitialDelay > p.MaxDelay:
-		p.MaxDelay = p.InitialDelay // only the one was asked for
-	}
-	return p
-}
-
-// wireJob is a job as answered.
+// wireJob returns a job in API form.
 func wireJob(j job.Job, stats job.Stats) client.Job {
 	out := client.Job{
 		JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Description: j.Description, Status: j.State.String(),
@@ -130,7 +86,7 @@ func wireStats(stats job.Stats) client.Stats {
 	return out
 }
 
-// redacted hides the values of headers that carry credentials; a reference to a secret by its name is none.
+// redacted hides the values of headers that carry credentials, except references to secrets.
 func redacted(headers map[string]string) map[string]string {
 	out := maps.Clone(headers)
 	if out == nil {
@@ -155,7 +111,7 @@ func redactedEnv(env map[string]string) map[string]string {
 	return out
 }
 
-// wireExecution is an execution as answered.
+// wireExecution returns an execution in API form.
 func wireExecution(e job.Execution) client.Execution {
 	out := client.Execution{
 		ExecutionID: e.ID.String(), JobID: e.Job.String(), JobName: e.JobName, Status: e.Status.String(), Trigger: e.Trigger.String(),
@@ -214,7 +170,7 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-// seconds and millis keep a number that is out of range out of range, where a plain product would wrap around.
+// seconds and millis keep an out-of-range number out of range, where a plain product would wrap around.
 func seconds(n int64) time.Duration { return scaled(n, time.Second) }
 func millis(n int64) time.Duration  { return scaled(n, time.Millisecond) }
 

@@ -27,7 +27,7 @@ import (
 
 var targets = []string{string(job.HTTP), string(job.Command), string(job.Handler), string(job.Simulate)}
 
-// checkRegistration says what is wrong with how a worker introduces itself.
+// checkRegistration validates a worker's registration.
 func checkRegistration(r client.Registration) job.Invalids {
 	var v job.Invalids
 	for field, text := range map[string]string{"host": r.Host, "version": r.Version} {
@@ -123,7 +123,7 @@ func (s workerAPI) registerWorker(w http.ResponseWriter, r *http.Request, p tena
 	return reply(w, 201, client.Session{WorkerID: x.ID.String(), Session: secret, LeaseSeconds: lease, BeatSeconds: max(1, lease/3)})
 }
 
-// servedBy is the tenant that a worker with a credential serves; "" for all of them.
+// servedBy returns the tenant that a worker with a credential serves; "" for all of them.
 func servedBy(p tenant.Principal) tenant.ID {
 	if p.Role == tenant.System {
 		return ""
@@ -131,8 +131,8 @@ func servedBy(p tenant.Principal) tenant.ID {
 	return p.Tenant
 }
 
-// worker finds the worker that a request speaks for. An unknown one, another tenant's and one that is not proved all get the
-// same answer, so that ids cannot be probed; only the session's own worker learns that it has ended.
+// worker finds the worker that a request acts for. Unknown workers, those of other tenants and unauthenticated ones
+// get the same answer, so that ids cannot be probed; only the session's own worker learns that it has ended.
 func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, error) {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, erro
 	return id, err
 }
 
-// intake is the way in for what workers say.
+// intake returns the intake for what workers report.
 func (s *Server) intake() intake { return intake{s.cfg.Dispatch, s.cfg.Secrets, true} }
 
 const maxWait = 60 * time.Second
@@ -187,7 +187,7 @@ func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	if err != nil {
 		return err
 	}
-	if r.Context().Err() != nil { // the worker has gone, and will never hear of it
+	if r.Context().Err() != nil { // the worker has gone, and will never receive it
 		s.handBack(r.Context(), id, as)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	}
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
-	e.SetEscapeHTML(false) // a payload is as long as it was counted
+	e.SetEscapeHTML(false) // so that a payload keeps the length that was counted
 	if err := e.Encode(out); err != nil {
 		return err
 	}
@@ -216,8 +216,8 @@ func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return nil
 }
 
-// delivered answers a request, and reports whether the answer could be sent: to a caller that was seen to go it cannot. One that
-// goes unseen may still lose it.
+// delivered writes a response, and reports whether it could be sent, which it cannot if the caller is known to have
+// gone. A caller that goes unnoticed may still lose it.
 func delivered(w http.ResponseWriter, data []byte) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
@@ -229,7 +229,7 @@ func delivered(w http.ResponseWriter, data []byte) bool {
 	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
-// maxGrant bounds the payloads and targets of one claim's answer, far below what a client reads.
+// maxGrant limits the payloads and targets in one claim's response, far below what a client reads.
 const maxGrant = 8 << 20
 
 // fits returns how many attempts fit into one response, at least one.
@@ -250,12 +250,13 @@ func fits(as []job.Attempt) int {
 	return len(as)
 }
 
-// handBack returns at once what the worker will not hear of. Where that fails, its beats show that it does not know of it.
+// handBack returns undelivered attempts at once. If that fails, the worker's heartbeats show that it does not have
+// them.
 func (s workerAPI) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt) {
 	if len(as) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline) // also where the worker has gone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline) // also if the worker has gone
 	defer cancel()
 	ls := make([]job.Lease, len(as))
 	for i, a := range as {
@@ -330,7 +331,7 @@ func (s workerAPI) leave(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, struct{}{})
 }
 
-// readInto reads a body of a worker's, which may be left out.
+// readInto reads an optional body of a worker.
 func (s *Server) readInto(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	data, err := body(w, r, limit)
 	if err != nil || len(data) == 0 {
@@ -339,7 +340,7 @@ func (s *Server) readInto(w http.ResponseWriter, r *http.Request, limit int64, v
 	return decode(data, v)
 }
 
-// leases reads what a worker says it holds; nil if it does not say.
+// leases reads the leases that a worker lists; nil if it lists none.
 func leases(held []client.Held) ([]job.Lease, error) {
 	if held == nil {
 		return nil, nil
@@ -355,7 +356,7 @@ func leases(held []client.Held) ([]job.Lease, error) {
 	return ls, nil
 }
 
-// signOf reads a beat.
+// signOf reads a heartbeat.
 func signOf(b client.Beat) (dispatch.Sign, error) {
 	ls, err := leases(b.Executions)
 	if err != nil {
@@ -380,19 +381,19 @@ func signOf(b client.Beat) (dispatch.Sign, error) {
 	return sign, v.Err()
 }
 
-// drainWorker asks a worker to take nothing more.
+// drainWorker asks a worker to take no more work.
 func (s workerAPI) drainWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	if err := s.service.Drain(r.Context(), p, id); err != nil { // a second one is answered like the first, with or without a key
+	if err := s.service.Drain(r.Context(), p, id); err != nil { // a second one gets the same response as the first, with or without a key
 		return err
 	}
 	return reply(w, 202, client.Draining{WorkerID: id.String(), Status: string(job.WorkerDraining)})
 }
 
-// under puts a prefix before the fields of an error that names fields.
+// under adds a prefix to the fields of an error.
 func under(err error, prefix string) error {
 	var v job.Invalids
 	if errors.As(err, &v) {
@@ -401,8 +402,8 @@ func under(err error, prefix string) error {
 	return err
 }
 
-// wireOrders returns the orders for a worker. The wire names executions, not leases, so what is lost is left out where the
-// worker holds a newer lease of the same execution: it would let go of the wrong one.
+// wireOrders returns the orders for a worker. The wire names executions, not leases, so a lost lease is left out if
+// the worker holds a newer one of the same execution: it would drop the wrong one.
 func wireOrders(orders dispatch.Orders, held []job.Lease) client.Orders {
 	out := client.Orders{Cancel: []string{}, Lost: []string{}, Drain: orders.Drain}
 	for _, o := range orders.Orders {

@@ -42,25 +42,26 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 )
 
 // cancelGrace limits how long an execution that was asked to stop may take to do so.
 const cancelGrace = 30 * time.Second
 
-// Options are the options of a process beside its settings.
+// Options are the options of a process besides its settings.
 type Options struct {
 	Config config.Config
 	Dev    bool // no sign-in, loopback only
 	Demo   bool // add sample jobs and their target
 	Out    io.Writer
 	Logger *slog.Logger
-	Log    *telemetry.Log                  // whose level can be set while it runs; nil: none
-	Wrap   func(engine.Store) engine.Store // nil: none; tests put a store that misbehaves around the real one
+	Log    *telemetry.Log                  // a log whose level can be changed at run time; nil: none
+	Wrap   func(engine.Store) engine.Store // nil: none; tests wrap the store in one that misbehaves
 
-	ConfigFile string // of the settings; "": there is none
+	ConfigFile string // the settings file; "": none
 }
 
-// Run serves until ctx ends, drains, and returns when all is stopped.
+// Run serves until ctx ends, drains, and returns when everything has stopped.
 func Run(ctx context.Context, o Options) error {
 	if err := arm(); err != nil {
 		return err
@@ -75,14 +76,14 @@ func Run(ctx context.Context, o Options) error {
 	}
 	select {
 	case <-ctx.Done():
-		r.log.Info("stopping: what runs is given time to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
+		r.log.Info("stopping: waiting for running executions to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
 		return nil
 	case err := <-r.failed:
 		return err
 	}
 }
 
-// arm sets the failpoints of a build that has them.
+// arm sets the failpoints of builds that have them.
 func arm() error {
 	spec := os.Getenv(failpoint.Variable)
 	if err := failpoint.Arm(spec); err != nil {
@@ -95,7 +96,7 @@ func arm() error {
 	return nil
 }
 
-// running is a process: what it has started, in order.
+// running is a process and what it has started, in order.
 type running struct {
 	Options
 	log      *slog.Logger
@@ -103,19 +104,19 @@ type running struct {
 	draining atomic.Bool
 	disp     atomic.Pointer[dispatch.Dispatcher]
 	failed   chan error
-	remote   bool // it works for servers elsewhere, and holds no store
+	remote   bool // it works for remote servers and holds no store
 	address  net.Addr
 	tls      *tls.Config // nil: plain HTTP
-	ring     *seal.Ring  // what is encrypted at rest is so under its keys; nil: there are none
+	ring     *seal.Ring  // the keys for encryption at rest; nil: none
 	vault    *secret.Vault
 	metrics  *telemetry.Metrics
 	tracer   *telemetry.Tracer // nil: there is none
-	scrapes  net.Addr          // where they are answered by themselves; nil: nowhere
-	token    string            // of dev: what other users of the machine need
+	scrapes  net.Addr          // address of the separate metrics listener; nil: none
+	token    string            // of dev: the token for other users of the machine
 
 	tokenFile string
 
-	scheduling atomic.Pointer[func() engine.Holding] // the partitions whose schedules it fires
+	scheduling atomic.Pointer[func() engine.Holding] // returns the partitions whose schedules it fires
 }
 
 // stop undoes one step of starting.
@@ -136,7 +137,7 @@ func (r *running) stop() {
 	}
 }
 
-// heed ends the process when its store says that it can store nothing any more until a restart.
+// heed ends the process when its store reports that it can store nothing until a restart.
 func (r *running) heed(store engine.Store) {
 	b, ok := store.(interface{ Broken() <-chan error })
 	if !ok {
@@ -145,17 +146,17 @@ func (r *running) heed(store engine.Store) {
 	r.background("store that breaks", func(ctx context.Context) {
 		select {
 		case err := <-b.Broken():
-			r.log.Error("the store is broken; stopping, so that a restart finds out what it holds", "error", err)
+			r.log.Error("the store is broken; stopping, so that a restart can check what it contains", "error", err)
 			select {
 			case r.failed <- err:
-			default: // something else has ended it already
+			default: // something else has already ended it
 			}
 		case <-ctx.Done():
 		}
 	})
 }
 
-// background runs f in a goroutine that ends, when its turn comes, before what was started earlier is stopped.
+// background runs f in a goroutine that is stopped in reverse order of starting.
 func (r *running) background(name string, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -167,12 +168,13 @@ func (r *running) background(name string, f func(context.Context)) {
 	})
 }
 
-// dispatches reports whether workers claim in this process: its own, or others over the API.
+// dispatches reports whether workers claim from this process: its own, or others over the API.
 func (r *running) dispatches() bool { return r.has("api") || r.has("worker") }
 
 func (r *running) has(role string) bool { return slices.Contains(r.Config.Roles, role) }
 
-// start brings up, in this order: the listener, the store, the clock, the HTTP server, the dispatcher, the scheduler, the workers.
+// start starts, in this order: the listener, the store, the clock, the HTTP server, the dispatcher, the scheduler,
+// the workers.
 func (r *running) start(ctx context.Context) error {
 	c := r.Config
 	r.failed = make(chan error, 1)
@@ -210,7 +212,7 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	if w, ok := store.(engine.Walled); ok && w.Wall() != "" {
-		r.log.Warn("the second wall between tenants, row-level security in the database, is down; the first one, in every statement, stands", "because", w.Wall())
+		r.log.Warn("row-level security, the second wall between tenants, is not in effect; the first one, in every statement, is", "because", w.Wall())
 	}
 	if r.Wrap != nil {
 		store = r.Wrap(store)
@@ -228,11 +230,15 @@ func (r *running) start(ctx context.Context) error {
 	})
 
 	shared, _ := store.(engine.Feeds)
-	owners := store // what several servers share is not asked through those who watch
+	owners := store // calls between servers bypass the observing wrappers
 	kept := telemetry.Over(store, clk, r.metrics, r.tracer)
 	store = kept
 	if r.tracer != nil {
 		r.background("begun", kept.KeepBegun)
+	}
+	artifacts, err := r.artifacts(ctx, store, owners) // before this server counts as present, see place.check
+	if err != nil {
+		return err
 	}
 	counter := feed.NewCounter(store, clk)
 	hub := feed.NewHub()
@@ -240,7 +246,10 @@ func (r *running) start(ctx context.Context) error {
 	r.background("feed", func(ctx context.Context) { hub.Share(ctx, shared, r.log) })
 	r.metrics.CountsLost(counter.Lost)
 	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
-	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners), OwnershipTTL: c.OwnershipTTL})
+	var flows *workflows.Runner
+	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners), OwnershipTTL: c.OwnershipTTL,
+		Marked: func(runs ...job.ExecutionID) { flows.Advance(runs...) }, Tokens: func() { flows.Tokens() },
+		Nodes: func(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) { return flows.Finish(ctx, fs) }})
 	r.disp.Store(disp)
 	r.background("depths", func(ctx context.Context) { sample(ctx, disp, store, clk, r.log) })
 	secrets := sign.NewSecrets(store, r.ring, clk)
@@ -260,11 +269,15 @@ func (r *running) start(ctx context.Context) error {
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	commands := door.Of(tenant.Default)
-	nudge := func() { door.Nudge(); commands.Nudge() }
+	nudge := func() { door.Nudge(); commands.Nudge(); flows.Look() }
 	hint := r.hints(owners, disp)
+	var svc *service.Service // enforces quotas on runs; no run advances before it is set
+	flows = workflows.New(seen, clk, workflows.Config{
+		Hint: hint, Settled: disp.Settled, Refuse: service.RefusePayload, Log: r.log,
+		Limits: func(ctx context.Context, t tenant.ID) (workflows.Limits, error) { return svc.RunLimits(ctx, t) },
+	})
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan, late := make(chan struct{}, 1), make(chan struct{}, 1)
-	artifacts := r.artifacts()
 	exec, err := r.executor(func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
 		return artifacts.Open(ctx, t, id)
 	})
@@ -283,11 +296,11 @@ func (r *running) start(ctx context.Context) error {
 	if l, ok := owners.(engine.Lender); ok {
 		lent = l.Lent
 	}
-	svc := service.New(seen, clk, service.Config{
+	svc = service.New(seen, clk, service.Config{
 		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Limiter: limiter,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Limiter: limiter, Runs: flows,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
 	secrets.Seed(svc.SeedSigningSecret)
@@ -319,9 +332,10 @@ func (r *running) start(ctx context.Context) error {
 		tidier := &upkeep.Tidier{Store: store}
 		sealer := &upkeep.Sealer{Store: store}
 		forgetter := &upkeep.Forgetter{Store: store, Clock: clk}
+		sweeper := &upkeep.Sweeper{Store: store, Clock: clk}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "settler": settler.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "settler": settler.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick, "sweeper": sweeper.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
@@ -331,13 +345,16 @@ func (r *running) start(ctx context.Context) error {
 	}
 	if r.dispatches() {
 		r.background("dispatcher", disp.Run)
+		r.background("workflows", flows.Run)
+		r.background("dependencies", flows.RunDependencies)
+		r.background("workflow runs", func(ctx context.Context) { flows.Begin(ctx, disp, hostname(), Version) })
 	}
 	if r.has("worker") {
 		r.work(r.traced(exec), door, commands)
 	}
 	if r.Dev {
 		if err := demonstrate(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), r.Demo); err != nil {
-			return fmt.Errorf("look after the sample jobs: %w", err)
+			return fmt.Errorf("update the sample jobs: %w", err)
 		}
 	}
 	secret, err := r.devSecret(ctx, svc)
@@ -351,19 +368,19 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
-// jumped tells of a clock that was set.
+// jumped logs that a clock was set.
 func (r *running) jumped(j clock.Jump) {
 	switch {
 	case j.Host:
-		r.log.Warn("this machine's clock was set; due times follow the store's clock, which was asked before anything more is fired", "by", j.By.Round(time.Millisecond).String())
+		r.log.Warn("this machine's clock was changed; due times follow the store's clock, which is read again before anything fires", "by", j.By.Round(time.Millisecond).String())
 	case j.By > 0:
-		r.log.Warn("the store's clock is suddenly ahead; it is followed if that lasts for some seconds", "by", j.By.Round(time.Millisecond).String())
+		r.log.Warn("the store's clock jumped ahead; it is followed if that lasts for a few seconds", "by", j.By.Round(time.Millisecond).String())
 	default:
-		r.log.Warn("the store's clock was set back; what has fired does not fire again, what is planned waits for its time", "by", j.By.Round(time.Millisecond).String())
+		r.log.Warn("the store's clock was set back; past fires are not repeated, and planned ones wait for their time", "by", j.By.Round(time.Millisecond).String())
 	}
 }
 
-// owner divides the partitions with the other servers, where there may be any; nil: it owns them all.
+// owner shares the partitions with the other servers, if there may be any; nil: it owns them all.
 func (r *running) owner(store engine.Store) dispatch.Owner {
 	shared, ok := store.(engine.Owners)
 	if !ok || !r.dispatches() {
@@ -376,7 +393,7 @@ func (r *running) owner(store engine.Store) dispatch.Owner {
 	})
 }
 
-// schedules divides the schedules with the other servers, where there may be any; nil: it owns them all.
+// schedules shares the schedules with the other servers, if there may be any; nil: it owns them all.
 func (r *running) schedules(store engine.Store, replan chan struct{}) func() engine.Holding {
 	shared, ok := store.(engine.Owners)
 	if !ok {
@@ -385,7 +402,7 @@ func (r *running) schedules(store engine.Store, replan chan struct{}) func() eng
 	return r.keep(shared, engine.Scheduling, func() { wake(replan) }).Holding
 }
 
-// mine says whether this server is the one of all that does what one is enough for: who has the first partition.
+// mine reports whether this server does the work that only one server does: the owner of the first partition.
 func mine(owned func() engine.Holding) func() bool {
 	if owned == nil {
 		return nil
@@ -404,13 +421,13 @@ func (r *running) keep(shared engine.Owners, duty engine.Duty, change func()) *o
 		last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if err := k.Retire(last); err != nil {
-			r.log.Warn("could not give up the partitions; others take them in a few seconds", "error", err)
+			r.log.Warn("could not release the partitions; other servers take them over in a few seconds", "error", err)
 		}
 	})
 	return k
 }
 
-// wake says through a channel of one that there is something to do. It never blocks.
+// wake signals on a channel with a buffer of one. It never blocks.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -418,17 +435,17 @@ func wake(c chan struct{}) {
 	}
 }
 
-// operate does the work of operations until ctx ends, and gives back what is not done.
+// operate runs operations until ctx ends, and returns unfinished ones.
 func operate(ctx context.Context, runner *service.Runner, log *slog.Logger) {
 	loop.Run(ctx, log, "operations", runner.Wake(), runner.Tick)
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := runner.Close(last); err != nil {
-		log.Warn("operations could not be given back; another server takes them up in a few seconds", "error", err)
+		log.Warn("could not release the operations; another server continues them in a few seconds", "error", err)
 	}
 }
 
-// sample keeps once a minute how much waits and runs, until ctx ends.
+// sample records once a minute how many executions wait and run, until ctx ends.
 func sample(ctx context.Context, disp *dispatch.Dispatcher, store engine.Tallies, clk clock.Clock, log *slog.Logger) {
 	loop.Run(ctx, log, "depths", nil, func(ctx context.Context) (time.Duration, error) {
 		now := clk.Now()
@@ -440,13 +457,13 @@ func sample(ctx context.Context, disp *dispatch.Dispatcher, store engine.Tallies
 	})
 }
 
-// count writes down what this server counts until ctx ends, and then what is left.
+// count stores this server's counts until ctx ends, and then the remainder.
 func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
 	lost := int64(0)
 	loop.Run(ctx, log, "counter", nil, func(ctx context.Context) (time.Duration, error) {
 		next, err := c.Tick(ctx)
 		if n := c.Lost(); n > lost {
-			log.Warn("more ended than could be counted for its tenants and jobs", "lost", n-lost)
+			log.Warn("too many executions ended to count them all by tenant and job", "lost", n-lost)
 			lost = n
 		}
 		return next, err
@@ -454,11 +471,12 @@ func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
 	last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if _, err := c.Tick(last); err != nil {
-		log.Warn("the last counts could not be kept", "error", err)
+		log.Warn("could not save the final counts", "error", err)
 	}
 }
 
-// hints returns who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
+// hints returns the receivers of hints about executions that may be leased: the dispatcher in this process and, if
+// there may be any, other servers.
 func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]job.Ready) {
 	offer := func([]job.Ready) {}
 	if r.dispatches() {
@@ -481,7 +499,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 	}
 }
 
-// bootstrap sees to it that there are the keys to begin with, and returns the text of the first one, if it was made up now.
+// bootstrap makes sure that the initial keys exist, and returns the text of the first one if it was just created.
 func (r *running) bootstrap(ctx context.Context, store engine.Keys, clk clock.Clock) (key string, err error) {
 	first, err := access.NewFirst(r.Config.BootstrapKey)
 	if err != nil {
@@ -497,7 +515,7 @@ func (r *running) bootstrap(ctx context.Context, store engine.Keys, clk clock.Cl
 	return key, err
 }
 
-// serve begins to answer HTTP. It returns the first API key, if one was made up.
+// serve begins to serve HTTP. It returns the first API key if one was created.
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *delivery.Pipeline, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Delivery: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
@@ -539,7 +557,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 	return key, r.scraped(cfg.Ready)
 }
 
-// answer begins to answer HTTP on the listener, over TLS unless secure is nil.
+// answer begins to serve HTTP on the listener, over TLS unless secure is nil.
 func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) *api.Server {
 	face := api.New(cfg)
 	server := &http.Server{
@@ -575,13 +593,13 @@ func hostname() string {
 	return host
 }
 
-// loopback reports whether an address is only for this machine.
+// loopback reports whether an address is reachable only from this machine.
 func loopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()
 }
 
-// hostPort is an address as a person would type it.
+// hostPort returns an address as a person would type it.
 func hostPort(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {

@@ -10,23 +10,22 @@ import (
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
 
-// bell lets the servers that share a store wake each other: it is rung when
-// something became ready here, and heard when something did elsewhere. Many
-// rings in a short while are one notification.
+// bell lets the servers that share a store wake each other: a server rings it when work becomes ready, and the others
+// hear it. Rings in quick succession are one notification.
 type bell struct {
 	store engine.Notifier
 	log   *slog.Logger
 	rung  chan struct{}
 }
 
-// between sets how long a notification covers the ones after it.
+// between is the time for which a notification covers later rings.
 const between = 5 * time.Millisecond
 
 func newBell(store engine.Notifier, log *slog.Logger) *bell {
 	return &bell{store, log, make(chan struct{}, 1)}
 }
 
-// Ring says that something became ready. It never blocks.
+// Ring signals that work became ready. It never blocks.
 func (b *bell) Ring() {
 	select {
 	case b.rung <- struct{}{}:

@@ -20,7 +20,7 @@ func (r *running) breaker() executor.Breaker {
 	return executor.Breaker{}
 }
 
-// proxy reads the egress proxy of callbacks from the settings.
+// proxy reads the egress proxy for callbacks from the settings.
 func (r *running) proxy() (p executor.Proxy, err error) {
 	c := r.Config.Callbacks
 	if c.Proxy == "" {
@@ -38,19 +38,19 @@ func (r *running) proxy() (p executor.Proxy, err error) {
 	return p, nil
 }
 
-// signs makes sure that the default tenant's callbacks are signed, or says why nobody's are.
+// signs makes sure that the default tenant's callbacks are signed, or logs why callbacks are not.
 func (r *running) signs(ctx context.Context, svc *service.Service) error {
 	if r.ring == nil {
 		r.log.Warn("callbacks are not signed: signing secrets are kept encrypted, and there is no key; make one with 'openssl rand -base64 32 > secrets.key && chmod 600 secrets.key', and set secrets.key_file or CARILLON_SECRETS_KEY to it")
 		return nil
 	}
-	if r.Dev { // where the secret is made, and shown, below
+	if r.Dev { // the secret is made, and shown, below
 		return nil
 	}
 	return svc.SeedSigningSecret(ctx, tenant.Default)
 }
 
-// devSecret returns the secret that signs callbacks in dev, which exists from the start; "" elsewhere.
+// devSecret returns the secret that signs callbacks in dev, where it exists from the start; "" elsewhere.
 func (r *running) devSecret(ctx context.Context, svc *service.Service) (string, error) {
 	if !r.Dev || r.ring == nil {
 		return "", nil

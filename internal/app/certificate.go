@@ -12,18 +12,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-// certificate is the pair of files that the server shows. A pair that has been replaced is taken at the next connection;
-// one that cannot be read, or is only half replaced, leaves the one before in use.
+// certificate is the server's certificate and key. A replaced pair is used from the next connection on; if it cannot
+// be read, or only one file is replaced, the previous pair stays in use.
 type certificate struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu    sync.Mutex
 	pair  *tls.Certificate // guarded by mu
-	tried [2]stamp         // of the files when they were last read; guarded by mu
+	tried [2]stamp         // the files' state when last read; guarded by mu
 }
 
-// stamp tells one version of a file from another.
+// stamp identifies one version of a file.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -47,7 +47,7 @@ func (c *certificate) stamps() (out [2]stamp) {
 	return out
 }
 
-// current is the pair to show now.
+// current returns the current pair.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := c.stamps()
 	c.mu.Lock()
@@ -58,7 +58,7 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.tried = now
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		c.log.Warn("the certificate's files have changed and cannot be used; the one before is shown until they can", "cert", c.cert, "key", c.key, "error", err)
+		c.log.Warn("the certificate's files have changed but cannot be used; the previous certificate stays in use", "cert", c.cert, "key", c.key, "error", err)
 		return c.pair, nil
 	}
 	c.pair = &pair
@@ -66,14 +66,14 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// config is TLS with whichever pair is current, as the settings want it.
+// config returns the TLS configuration with the current pair, according to the settings.
 func (c *certificate) config(s config.Config) (*tls.Config, error) {
 	out := &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS13}
 	if s.TLSMin == "1.2" {
 		out.MinVersion = tls.VersionTLS12
 	}
 	if s.TLSClientCA != "" {
-		out.ClientAuth = tls.VerifyClientCertIfGiven // the API refuses those who must show one
+		out.ClientAuth = tls.VerifyClientCertIfGiven // the API refuses callers that must present one
 		var err error
 		if out.ClientCAs, err = certificates(s.TLSClientCA); err != nil {
 			return nil, config.Mistakes{{Key: "tls.client_ca", Value: s.TLSClientCA, Want: "a file of certificates: " + err.Error(), From: "as set"}}
@@ -90,7 +90,7 @@ func certificates(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return nil, errors.New("it holds no certificate in PEM")
+		return nil, errors.New("it contains no certificate in PEM")
 	}
 	return pool, nil
 }

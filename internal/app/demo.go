@@ -14,10 +14,11 @@ import (
 // demoEvery sets how often each of the sample jobs fires.
 const demoEvery = 10 * time.Second
 
-// demoOff says why the sample jobs are paused in a server without the demo: their target does not exist.
+// demoOff is the reason shown when the sample jobs are paused in a server without the demo: their target does not
+// exist.
 const demoOff = "The demonstration is off: start with --demo."
 
-// samples are the sample jobs; base is the address of this server.
+// samples returns the sample jobs; base is the address of this server.
 func samples(base string) []job.Definition {
 	quick := job.RetryPolicy{MaxRetries: 3, Backoff: job.Fixed, InitialDelay: 2 * time.Second, MaxDelay: 2 * time.Second}
 	all := []job.Definition{
@@ -46,8 +47,8 @@ func samples(base string) []job.Definition {
 	return all
 }
 
-// demonstrate has the sample jobs ring, each at once and then repeatedly, or has those rest that an earlier start with
-// the demonstration has left.
+// demonstrate makes the sample jobs call, each at once and then repeatedly, or pauses those that an earlier start
+// with the demo left behind.
 func demonstrate(ctx context.Context, svc *service.Service, p tenant.Principal, base string, on bool) error {
 	for _, d := range samples(base) {
 		there, err := svc.Job(ctx, p, engine.Ref{Key: d.Key})
@@ -67,11 +68,11 @@ func demonstrate(ctx context.Context, svc *service.Service, p tenant.Principal, 
 			return err
 		}
 	}
-	return nil
+	return demonstrateFlow(ctx, svc, p, on)
 }
 
-// ring adds a sample job and runs it. One that calls where this server no longer listens, or that is not as it is now, is
-// made again; one that a person has paused stays so.
+// ring adds a sample job and runs it. It recreates a job that calls an address where this server no longer listens,
+// or whose definition has changed; a job that a person has paused stays paused.
 func ring(ctx context.Context, svc *service.Service, p tenant.Principal, d job.Definition, there job.Job, found bool) error {
 	if found && there.Target.URL == d.Target.URL && there.Schedule.Type == d.Schedule.Type {
 		if there.State != job.Paused || there.PauseNote != demoOff {
@@ -88,6 +89,6 @@ func ring(ctx context.Context, svc *service.Service, p tenant.Principal, d job.D
 	if _, _, err := svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{}); err != nil {
 		return err
 	}
-	_, _, err := svc.Trigger(ctx, p, engine.Ref{Key: d.Key}, nil, service.Once[job.Execution]{}) // an interval begins after itself
+	_, _, err := svc.Trigger(ctx, p, engine.Ref{Key: d.Key}, nil, service.Once[job.Execution]{}) // an interval begins one interval from now
 	return err
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/peer"
 )
 
-// devTokenName is the file of the token in the data folder.
+// devTokenName is the name of the token file in the data folder.
 const devTokenName = "dev-token"
 
-// local makes the token of a server without sign-in, and leaves it where only its user finds it.
+// local creates the token of a server without sign-in, and stores it where only its user finds it.
 func (r *running) local() (*api.Local, error) {
 	token := rand.Text() + rand.Text() // 256 bits and more
 	file, err := filepath.Abs(filepath.Join(r.Config.Data, devTokenName))
@@ -29,7 +29,7 @@ func (r *running) local() (*api.Local, error) {
 		return nil, err
 	}
 	if err := leave(file, token); err != nil {
-		return nil, fmt.Errorf("keep the token for the browser: %w", err)
+		return nil, fmt.Errorf("store the token for the browser: %w", err)
 	}
 	files := []string{file}
 	found, err := client.DevTokenFile(r.address.String())
@@ -40,12 +40,12 @@ func (r *running) local() (*api.Local, error) {
 		files = append(files, found)
 		prune(filepath.Dir(found))
 	} else {
-		r.log.Info("the command line will not find the token by itself: it could not be left in the user's settings", "error", err, "token_file", file)
+		r.log.Info("the command line cannot find the token automatically: it could not be stored in the user's settings", "error", err, "token_file", file)
 	}
 	r.onStop("token", func() error {
 		for _, f := range files {
-			if text, err := os.ReadFile(f); err == nil && string(text) == token+"\n" { // another server may have come since
-				_ = os.Remove(f) // a token that no server has opens nothing
+			if text, err := os.ReadFile(f); err == nil && string(text) == token+"\n" { // another server may have started since
+				_ = os.Remove(f) // a token that no server accepts is harmless
 			}
 		}
 		return nil
@@ -57,10 +57,10 @@ func (r *running) local() (*api.Local, error) {
 	return &api.Local{Token: token, File: file, Port: port, Mine: mineOf(os.Getuid())}, nil
 }
 
-// maxPruned bounds the token files that one start looks at.
+// maxPruned limits how many token files one start examines.
 const maxPruned = 100
 
-// prune removes the tokens of servers that were killed: nothing listens at the addresses that they are named after.
+// prune removes the tokens of servers that were killed: those for addresses at which nothing listens.
 func prune(dir string) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func prune(dir string) {
 	}
 }
 
-// leave writes a token into a file that only its owner can read, whole or not at all.
+// leave writes a token to a file that only its owner can read, atomically.
 func leave(file, token string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -108,12 +108,12 @@ func leave(file, token string) error {
 
 type peerKey struct{}
 
-// withPeer has requests know who is at the other end of their connection.
+// withPeer tells requests the user at the other end of their connection.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer.Of(c))
 }
 
-// mineOf tells the requests of a user's processes, and root's, from others.
+// mineOf reports whether a request comes from a process of the user or of root.
 func mineOf(own int) func(*http.Request) (bool, string) {
 	return func(r *http.Request) (bool, string) {
 		conn, _ := r.Context().Value(peerKey{}).(*peer.Conn)

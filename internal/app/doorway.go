@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// doorway is a listener that says so when it cannot take connections, as when the process has no file descriptor left. The HTTP
-// server tries again by itself, and tells nobody.
+// doorway is a listener that warns when it cannot accept connections, for example when the process is out of file
+// descriptors. The HTTP server retries silently.
 type doorway struct {
 	net.Listener
 	log  *slog.Logger
@@ -19,7 +19,7 @@ type doorway struct {
 // doorwayEvery is the time between two such warnings.
 const doorwayEvery = 10 * time.Second
 
-// Accept takes the next connection.
+// Accept accepts the next connection.
 func (d *doorway) Accept() (net.Conn, error) {
 	c, err := d.Listener.Accept()
 	if err == nil || errors.Is(err, net.ErrClosed) {
@@ -27,7 +27,7 @@ func (d *doorway) Accept() (net.Conn, error) {
 	}
 	now, last := time.Now().Unix(), d.said.Load()
 	if now-last >= int64(doorwayEvery/time.Second) && d.said.CompareAndSwap(last, now) {
-		d.log.Warn("new connections cannot be taken; those that are open are served. If there are too many open files, raise the limit (ulimit -n, LimitNOFILE)", "error", err)
+		d.log.Warn("cannot accept new connections; open ones are still served. If there are too many open files, raise the limit (ulimit -n, LimitNOFILE)", "error", err)
 	}
 	return nil, err
 }

@@ -16,7 +16,8 @@ import (
 var engines = []struct {
 	scheme string
 	open   func(ctx context.Context, url string, o StoreOptions) (engine.Store, error)
-	// scratch makes an empty throwaway place beside what the URL names, which it leaves alone, and what removes it.
+	// scratch makes an empty temporary place beside the one that the URL names, which it leaves alone, and returns a
+	// function that removes it.
 	scratch func(ctx context.Context, url string) (place string, remove func(context.Context) error, err error)
 }{
 	{"sqlite:", openSQLite, scratchSQLite},
@@ -27,7 +28,7 @@ var engines = []struct {
 // StoreOptions are an operator's options for a store.
 type StoreOptions struct {
 	AllowAsyncCommit bool
-	AppRole          string // of PostgreSQL: the role of servers, where it is not the tables' owner
+	AppRole          string // of PostgreSQL: the role of servers, if it does not own the tables
 	Log              *slog.Logger
 }
 
@@ -39,10 +40,10 @@ func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store
 	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit, AppRole: o.AppRole, Logger: o.Log})
 }
 
-// DevDatabase is the store of 'carillon dev' in a data folder.
+// DevDatabase returns the URL of the store of 'carillon dev' in a data folder.
 func DevDatabase(data string) string { return "sqlite:" + filepath.Join(data, "carillon.db") }
 
-// errNoEngine says that a URL names no store that there is.
+// errNoEngine means that a URL names no known store.
 var errNoEngine = errors.New("the database URL has no known scheme; want sqlite:PATH or postgres://…")
 
 // OpenStore opens the store that a URL names.

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// heapRoom sets how large the heap may grow with garbage, however little of it is in use. By itself the runtime collects as soon
-// as there is as much garbage as there is in use, which for a server that holds 10 MB is several times a second under load.
+// heapRoom is the heap size up to which garbage may accumulate, however little is in use. By default the runtime
+// collects once there is as much garbage as live data, which for a server with 10 MB is several times a second under
+// load.
 const heapRoom = 52 << 20
 
-// Roomy makes the runtime collect garbage less often while little memory is in use: when as much has gathered as is in use,
-// or heapRoom is full; and give back what a burst has left behind. Where GOGC is set, that rules.
+// Roomy makes the runtime collect garbage less often while little memory is in use: only once heapRoom is full, or
+// garbage equals live data. It also returns memory to the system after a burst. If GOGC is set, it takes precedence.
 var Roomy = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -28,8 +29,9 @@ var Roomy = sync.OnceFunc(func() {
 	}()
 })
 
-// quiet sets how long nothing was collected when memory is given back to the system, and worthwhile how much there must be to
-// give: a collection of a quiet server takes some milliseconds, and with nothing to do it gathers that much in a minute.
+// quiet is how long no collection must have run before memory is returned to the system, and worthwhile the least
+// amount to return: collecting on an idle server takes some milliseconds, and with nothing to do it accumulates that
+// much in a minute.
 const (
 	quiet      = 10 * time.Second
 	worthwhile = 16 << 20
@@ -38,15 +40,15 @@ const (
 // heap holds the runtime's numbers about the heap.
 type heap struct {
 	cycles uint64 // collections so far
-	held   uint64 // bytes that the system has given, in use or not
-	live   uint64 // bytes that the last collection found in use
+	held   uint64 // bytes obtained from the system, in use or not
+	live   uint64 // bytes in use at the last collection
 }
 
-// giver gives memory back that a burst has left behind. The runtime collects when enough has gathered, which after a burst
-// may take very long, and does not give back what it may need for the next one.
+// giver returns memory to the system after a burst. The runtime collects only when enough garbage has accumulated,
+// which after a burst may take very long, and keeps what the next one may need.
 type giver struct{ cycles uint64 }
 
-// look gives back where nothing was collected since the last look, and there is enough to give.
+// look returns memory if there was no collection since the last look and there is enough to return.
 func (g *giver) look(read func() heap, give func()) {
 	h := read()
 	if h.cycles == g.cycles && h.held > h.live+worthwhile {
@@ -70,12 +72,12 @@ func readHeap() (h heap) {
 	return heap{cycles: s[0].Value.Uint64(), live: s[1].Value.Uint64(), held: s[2].Value.Uint64() + s[3].Value.Uint64() + s[4].Value.Uint64()}
 }
 
-// garbagePercent returns how much garbage may gather, in percent of what is in use.
+// garbagePercent returns how much garbage may accumulate, in percent of the live data.
 func garbagePercent(live uint64) int {
 	return int(max(100, min(1000, 100*(heapRoom-min(live, heapRoom))/max(live, 1))))
 }
 
-// inUse returns what the last collection found in use.
+// inUse returns the bytes in use at the last collection.
 func inUse() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
@@ -85,9 +87,9 @@ func inUse() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// afterCollections calls f now and after each collection: an object that nobody holds is found by every one of them.
+// afterCollections calls f now and after each garbage collection: each one finalizes an unreachable object.
 func afterCollections(f func()) {
 	f()
-	type mark struct{ _ [16]byte } // not one of those tiny ones that the runtime puts together
+	type mark struct{ _ [16]byte } // large enough that the runtime does not combine it with others
 	runtime.SetFinalizer(new(mark), func(*mark) { afterCollections(f) })
 }

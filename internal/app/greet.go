@@ -14,20 +14,20 @@ type greeting struct {
 	Dev, Demo, TLS  bool
 	Pages           bool // the dashboard is in the binary
 	Store, Address  string
-	Embedded        string   // the file of the embedded store; "": there is none
-	Metrics         net.Addr // where scrapes are answered by themselves; nil: nowhere
+	Embedded        string   // the file of the embedded store; "": none
+	Metrics         net.Addr // the separate metrics listener; nil: none
 	Roles           []string
 	Slots, MaxSlots int
 	Targets         []string
 	Allow           []netip.Prefix // private ranges that callbacks may reach
-	Key             string         // the first API key, if one was made up just now
-	SigningSecret   string         // what callbacks are signed with, in dev
-	Token           string         // of dev: what other users of the machine need
+	Key             string         // the first API key, if it was just created
+	SigningSecret   string         // the signing secret of callbacks, in dev
+	Token           string         // of dev: the token for other users of the machine
 	TokenFile       string
-	Unknown         bool // this system does not say who connects, so that everyone needs the token
+	Unknown         bool // this system does not reveal who connects, so everyone needs the token
 }
 
-// greet tells what runs where and what to type next.
+// greet returns what runs where and what to type next.
 func greet(w io.Writer, g greeting) {
 	scheme := "http"
 	if g.TLS {
@@ -73,7 +73,7 @@ func greet(w io.Writer, g greeting) {
 		} else if g.Unknown {
 			auth = fmt.Sprintf(" -H \"Authorization: Bearer $(cat '%s')\"", g.TokenFile)
 		}
-		if g.Dev && g.Address != "127.0.0.1:8080" { // where the command line looks by itself
+		if g.Dev && g.Address != "127.0.0.1:8080" { // unless it is the command line's default
 			at = " --server " + base
 		}
 		fmt.Fprint(&b, "\nTry it: create a job and see how it runs.\n\n")
@@ -96,7 +96,7 @@ func greet(w io.Writer, g greeting) {
 	io.WriteString(w, b.String())
 }
 
-// open is the address for a browser; the token in it becomes a cookie.
+// open returns the address for a browser; the token in it becomes a cookie.
 func (g greeting) open(base string) string {
 	if g.Token == "" {
 		return base
@@ -104,14 +104,14 @@ func (g greeting) open(base string) string {
 	return base + "/?token=" + g.Token
 }
 
-// more lists the next steps after a trial, one line each.
+// more lists suggested next steps for dev, one per line.
 func (g greeting) more(b *strings.Builder, base string) {
 	token := " --token $CARILLON_TOKEN"
 	if g.Dev {
 		token = "" // the worker finds this server's token by itself
 	}
 	fmt.Fprint(b, "\nNext steps:\n\n")
-	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50%s\n", base, token, g.reach())
+	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50%s\n", base, token, g.callbackFlags())
 	if g.Embedded != "" {
 		fmt.Fprintf(b, "  PostgreSQL   carillon move --database sqlite:%s --to postgres://USER:PASSWORD@HOST/NAME\n", g.Embedded)
 	}
@@ -122,8 +122,8 @@ func (g greeting) more(b *strings.Builder, base string) {
 	}
 }
 
-// reach has a worker call what this process may call: a job must not depend on who runs it.
-func (g greeting) reach() string {
+// callbackFlags returns flags that let a worker call what this process may call: a job must not depend on who runs it.
+func (g greeting) callbackFlags() string {
 	all := g.Allow
 	if g.Dev {
 		all = append([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, all...)
@@ -135,7 +135,7 @@ func (g greeting) reach() string {
 	return b.String()
 }
 
-// embeddedFile is the file that a database is in; "": it is on a server.
+// embeddedFile returns the file of an embedded database; "" if it is on a server.
 func embeddedFile(database string) string {
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
 		return path

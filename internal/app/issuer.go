@@ -12,8 +12,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/executor"
 )
 
-// issuerClient asks a token issuer for its keys. It reaches public addresses by the rules for callbacks (callbacks.ports and
-// callbacks.https_only). It also reaches, without these, the ranges that auth.jwt.allow names, and what jwks_url names outright: an address, or localhost.
+// issuerClient requests a token issuer's keys. It reaches public addresses under the rules for callbacks
+// (callbacks.ports and callbacks.https_only). It also reaches, regardless of these, the ranges in auth.jwt.allow, and
+// an address or localhost that jwks_url names.
 func issuerClient(j config.JWT, c config.Callbacks) *http.Client {
 	guard := executor.Guard{AllowCIDRs: slices.Clone(j.Allow)}
 	if u, err := url.Parse(j.KeysURL); err == nil {

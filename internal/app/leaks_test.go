@@ -15,10 +15,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,6 +171,10 @@ type leaky struct {
 	repeat  sync.Map // what the target answers, by path
 	target  string
 	told    int
+	failed  []string // executions and runs
+	flows   int
+
+	notified sync.Map // executions and runs whose failure notifications told of, and runs that wait
 }
 
 // TestNoWayOutTellsASecret has random secrets told in every encoding through everything that workers and targets may say, and looks for
@@ -178,7 +182,6 @@ type leaky struct {
 func TestNoWayOutTellsASecret(t *testing.T) {
 	onEachStore(t, func(t *testing.T, where string) {
 		l := &leaky{gathered: &gathered{out: map[string]*strings.Builder{}, seen: map[string]int{}}}
-		var notified atomic.Int64
 		traces := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			data, _ := io.ReadAll(r.Body)
 			l.add("a trace", string(data))
@@ -187,8 +190,18 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 		target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/notify" {
 				data, _ := io.ReadAll(r.Body)
+				var n client.Notification
+				if err := json.Unmarshal(data, &n); err != nil {
+					t.Error(err)
+				}
 				l.add("a notification", string(data))
-				notified.Add(1)
+				switch {
+				case n.Approval != nil:
+					l.add("a notification of a run", string(data))
+					l.notified.Store(n.Approval.WorkflowRunID+" waits", true)
+				case n.Execution != nil:
+					l.notified.Store(n.Execution.ExecutionID, true)
+				}
 				return
 			}
 			w.WriteHeader(500)
@@ -206,7 +219,7 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 			o.Config.Callbacks.BreakerFailures, o.Config.Workers.Lease = 1000, 5*time.Minute
 		})
 		l.session = want[client.Session](l.server, 201, "POST", "/api/v1/workers", `{"kinds": ["k"], "capacity": 1}`)
-		want[client.NotificationRule](l.server, 200, "PUT", "/api/v1/notification-rules/all", fmt.Sprintf(`{"events": ["failed", "dead_lettered"], "callback_url": %q}`, target.URL+"/notify"))
+		want[client.NotificationRule](l.server, 200, "PUT", "/api/v1/notification-rules/all", fmt.Sprintf(`{"events": ["failed", "dead_lettered", "approval_waiting"], "callback_url": %q}`, target.URL+"/notify"))
 		l.follow()
 		var secrets []string
 		rapid.Check(t, func(t *rapid.T) {
@@ -218,16 +231,16 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 			}
 		})
 		l.until("a notification for each", func() bool {
-			return int(notified.Load()) >= l.told
+			return !slices.ContainsFunc(l.failed, func(id string) bool { _, told := l.notified.Load(id); return !told })
 		})
 		for _, path := range []string{
 			"/api/v1/jobs", "/api/v1/executions", "/api/v1/dead-letters", "/api/v1/executions:export?format=csv", "/api/v1/executions:export?format=jsonl", "/api/v1/executions:export?format=parquet", "/api/v1/admin/support",
-			"/api/v1/audit", "/api/v1/failures", "/api/v1/dead-letters/groups", "/api/v1/secrets", "/api/v1/workers", "/api/v1/overview",
+			"/api/v1/audit", "/api/v1/failures", "/api/v1/dead-letters:groups", "/api/v1/workflows", "/api/v1/workflow-runs", "/api/v1/secrets", "/api/v1/workers", "/api/v1/overview",
 		} {
 			if code, text := l.ask("GET", path, ""); code == 200 {
 				l.add(path, text)
-			} else if code != 404 {
-				t.Errorf("%s: %d", path, code)
+			} else {
+				t.Errorf("%s: %d: %s", path, code, text)
 			}
 		}
 		l.stop()
@@ -243,7 +256,10 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 		if what := l.tells(secrets...); what != "" {
 			t.Error(what)
 		}
-		for _, way := range []string{"a trace", "a notification", "the stream of events", "a log", "a stream of a log", "/api/v1/executions:export?format=csv", "/api/v1/admin/support", "the log"} {
+		for _, way := range []string{
+			"a trace", "a notification", "the stream of events", "a log", "a stream of a log", "/api/v1/executions:export?format=csv", "/api/v1/admin/support", "/api/v1/dead-letters:groups", "/api/v1/workflows", "/api/v1/workflow-runs",
+			"a run", "an explanation of a run", "the items of a run", "approvals", "a notification of a run", "the log",
+		} {
 			if l.seen[way] < 100 {
 				t.Errorf("nothing came out by %s", way)
 			}
@@ -291,25 +307,8 @@ func (l *leaky) tell(t *rapid.T, secret string) {
 	l.repeat.Store(path, rapid.SampledFrom([]string{all, cut(4096), base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 2990) + secret))}).Draw(t, "answer"))
 	called := want[client.Job](l.server, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "payload": {"v": "${secret:%s}"}}, "retry_policy": {"max_retries": 0}}`, l.target+path, name))
 	want[client.Job](l.server, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "handle", "execution": {"target": "worker", "kind": "k", "payload": {"v": "${secret:%s}"}}, "retry_policy": {"max_retries": 0}}`, name))
-	of := "/api/v1/workers/" + l.session.WorkerID
-	post := func(path string, body any) string {
-		data, _ := json.Marshal(body)
-		code, text := l.ask("POST", of+path, string(data), "X-Worker-Session", l.session.Session)
-		if code != 200 {
-			t.Fatalf("%s: %d: %s", path, code, text)
-		}
-		return text
-	}
-	var got client.Claimed
-	l.until("something to claim", func() bool {
-		_ = json.Unmarshal([]byte(post("/claim", map[string]int{"max": 1, "wait_seconds": 5})), &got)
-		return len(got.Attempts) == 1
-	})
-	a := got.Attempts[0]
-	var payload map[string]string
-	if json.Unmarshal(a.Payload, &payload) != nil || payload["v"] != secret {
-		t.Fatalf("the worker was given %s", a.Payload)
-	}
+	post := func(path string, body any) string { return l.post(t, path, body) }
+	a, _ := l.claim(t, secret)
 	var lines []client.LogLine
 	for line := range strings.SplitSeq(all+"\n"+cut(16<<10), "\n") {
 		lines = append(lines, client.LogLine{Text: line, Stream: rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")})
@@ -341,15 +340,114 @@ func (l *leaky) tell(t *rapid.T, secret string) {
 	}
 	l.add("the verdict", post("/complete", client.CompleteRequest{Outcomes: []client.Outcome{failure}}))
 	l.ends(called.ExecutionID, "FAILED")
-	for _, id := range []string{a.ExecutionID, called.ExecutionID} {
-		for what, path := range map[string]string{
-			"an execution": "", "an attempt": "/attempts", "an event": "/events", "a report": "/report", "a log": "/logs", "a stream of a log": "/logs?follow=true", "an explanation": "/explain",
-		} {
-			code, text := l.ask("GET", "/api/v1/executions/"+id+path, "")
+	l.look(t, a.ExecutionID)
+	l.look(t, called.ExecutionID)
+	l.failed = append(l.failed, a.ExecutionID, called.ExecutionID)
+	if rapid.IntRange(0, 4).Draw(t, "in a workflow") == 4 || l.flows == 0 {
+		l.flow(t, name, secret, path, all)
+	}
+}
+
+// flow has the nodes of a workflow tell a secret: by their results, from which other nodes get their payloads and the run its output, and
+// by how they fail.
+func (l *leaky) flow(t *rapid.T, name, secret, path, all string) {
+	worker := func(does, more string) string {
+		return fmt.Sprintf(`"execution": {"target": "worker", "kind": "k", "payload": {"v": "${secret:%s}", "does": %q%s}}, "retry_policy": {"max_retries": 0}`, name, does, more)
+	}
+	want[client.Workflow](l.server, 201, "POST", "/api/v1/workflows", fmt.Sprintf(`{"name": "flow", "key": "flow-%s", "output": "nodes.first.result.v", "nodes": [
+		{"key": "first", %s},
+		{"key": "called", "execution": {"callback_url": %q, "payload": {"v": "${secret:%s}"}}, "retry_policy": {"max_retries": 0}},
+		{"key": "each", "depends_on": ["first"], "map": "nodes.first.result.list", %s},
+		{"key": "last", "depends_on": ["each"], %s},
+		{"key": "asked", "depends_on": ["last"], "trigger": "all_done", "wait": {"approval": {}}},
+		{"key": "chosen", "depends_on": ["first"], "if": "int(nodes.first.result.v) > 0", %s}
+	]}`, name, worker("result", ""), l.target+path, name, worker("result", `, "item": "{{ item }}"`), worker("fail", `, "of": "{{ nodes.each.result[0].v }}"`), worker("fail", "")))
+	run := want[client.WorkflowTriggered](l.server, 202, "POST", "/api/v1/workflows/key:flow-"+name+"/trigger", "")
+	at := "/api/v1/workflow-runs/" + run.WorkflowRunID
+	look := func() {
+		for what, path := range map[string]string{"a run": at, "an explanation of a run": at + "/explain", "the items of a run": at + "/nodes/each/items", "approvals": "/api/v1/approvals"} {
+			code, text := l.ask("GET", path, "")
 			if code != 200 {
 				t.Fatalf("%s: %d: %s", path, code, text)
 			}
 			l.add(what, text)
 		}
+	}
+	for range 4 { // first, two items, last
+		a, payload := l.claim(t, secret)
+		l.look(t, a.ExecutionID) // as it was rendered
+		result, _ := json.Marshal(map[string]any{"v": secret, "list": []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))}, "all": all, secret: "a key"})
+		o := client.Outcome{ExecutionID: a.ExecutionID, FencingToken: a.FencingToken, Status: client.Succeeded, Result: result}
+		if payload["does"] == "fail" {
+			o.Status, o.Error = client.Failed, &client.Error{Type: "HANDLER_ERROR", Message: all[:min(len(all), client.MaxMessage)]}
+		}
+		l.post(t, "/complete", client.CompleteRequest{Outcomes: []client.Outcome{o}})
+	}
+	l.until("the run to wait for an approval", func() bool {
+		_, text := l.ask("GET", "/api/v1/approvals", "")
+		return strings.Contains(text, run.WorkflowRunID)
+	})
+	look()
+	if l.flows++; l.flows == 1 { // others may be approved before anybody is told
+		l.until("a notification of the run", func() bool { _, told := l.notified.Load(run.WorkflowRunID + " waits"); return told })
+	}
+	want[client.WorkflowRunChanged](l.server, 200, "POST", at+"/nodes/asked/approve", "{}")
+	var r client.WorkflowRun
+	l.until("the run to end", func() bool {
+		r = want[client.WorkflowRun](l.server, 200, "GET", at, "")
+		return r.FinishedAt != nil
+	})
+	if r.Status != "FAILED" || string(r.Output) != "null" && !strings.Contains(string(r.Output), "redacted") {
+		t.Fatalf("the run is %s, with the output %s", r.Status, r.Output)
+	}
+	look()
+	l.look(t, run.WorkflowRunID)
+	for _, n := range r.Nodes {
+		if n.ExecutionID != nil {
+			l.look(t, *n.ExecutionID)
+		}
+	}
+	l.failed = append(l.failed, run.WorkflowRunID)
+}
+
+// post sends a request of the worker.
+func (l *leaky) post(t *rapid.T, path string, body any) string {
+	data, _ := json.Marshal(body)
+	code, text := l.ask("POST", "/api/v1/workers/"+l.session.WorkerID+path, string(data), "X-Worker-Session", l.session.Session)
+	if code != 200 {
+		t.Fatalf("%s: %d: %s", path, code, text)
+	}
+	return text
+}
+
+// claim claims an attempt that is given a secret, and returns it with its payload.
+func (l *leaky) claim(t *rapid.T, secret string) (a client.Attempt, payload map[string]string) {
+	var got client.Claimed
+	l.until("something to claim", func() bool {
+		_ = json.Unmarshal([]byte(l.post(t, "/claim", map[string]int{"max": 1, "wait_seconds": 5})), &got)
+		return len(got.Attempts) == 1
+	})
+	a = got.Attempts[0]
+	if json.Unmarshal(a.Payload, &payload) != nil || payload["v"] != secret {
+		t.Fatalf("the worker was given %s", a.Payload)
+	}
+	return a, payload
+}
+
+// look gathers what is shown of an execution.
+func (l *leaky) look(t *rapid.T, id string) {
+	for what, path := range map[string]string{
+		"an execution": "", "an attempt": "/attempts", "an event": "/events", "a report": "/report", "a log": "/logs", "a stream of a log": "/logs?follow=true", "an explanation": "/explain",
+	} {
+		if what == "a stream of a log" {
+			if e := want[client.Execution](l.server, 200, "GET", "/api/v1/executions/"+id, ""); e.FinishedAt == nil {
+				continue // it would last
+			}
+		}
+		code, text := l.ask("GET", "/api/v1/executions/"+id+path, "")
+		if code != 200 {
+			t.Fatalf("%s: %d: %s", path, code, text)
+		}
+		l.add(what, text)
 	}
 }

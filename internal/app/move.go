@@ -16,10 +16,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/move"
 )
 
-// errNotEmbedded says that something is for the embedded store only.
+// errNotEmbedded means that a command works with the embedded store only.
 var errNotEmbedded = errors.New("the database is not sqlite:PATH")
 
-// embedded is the file of the embedded store that the settings name: the database, or that of 'carillon dev' in the data folder.
+// embedded returns the file of the embedded store in the settings: the database, or that of 'carillon dev' in the
+// data folder.
 func embedded(c config.Config) (path string, err error) {
 	if c.Database == "" {
 		c.Database = DevDatabase(c.Data)
@@ -31,34 +32,34 @@ func embedded(c config.Config) (path string, err error) {
 	return path, nil
 }
 
-// Backup writes what the embedded store holds into a file. A server may be running on it.
+// Backup writes the content of the embedded store to a file. A server may be running on it.
 func Backup(ctx context.Context, c config.Config, to string) (sqlite.Summary, error) {
 	path, err := embedded(c)
 	if err != nil {
-		return sqlite.Summary{}, fmt.Errorf("%w: of PostgreSQL backups are made with its own tools, such as pg_dump", err)
+		return sqlite.Summary{}, fmt.Errorf("%w: back up PostgreSQL with its own tools, such as pg_dump", err)
 	}
 	return sqlite.Backup(ctx, path, to)
 }
 
-// BackupPlace says where Backup would write, and how large the store is. It changes nothing.
+// BackupPlace returns where Backup would write, and the size of the store. It changes nothing.
 func BackupPlace(c config.Config, to string) (at string, bytes int64, err error) {
 	path, err := embedded(c)
 	if err != nil {
-		return "", 0, fmt.Errorf("%w: of PostgreSQL backups are made with its own tools, such as pg_dump", err)
+		return "", 0, fmt.Errorf("%w: back up PostgreSQL with its own tools, such as pg_dump", err)
 	}
 	return sqlite.Place(path, to)
 }
 
-// VerifyBackup checks a backup and says what it holds.
+// VerifyBackup checks a backup and returns what it contains.
 func VerifyBackup(ctx context.Context, file string) (sqlite.Summary, error) {
 	return sqlite.Verify(ctx, file)
 }
 
-// Restoration says what Restore would do: the backup is checked, and nothing is changed. It answers where the store is, and whether
-// there is one that would be replaced.
+// Restoration checks the backup and returns what Restore would do: where the store is, and whether there is one that
+// would be replaced. It changes nothing.
 func Restoration(ctx context.Context, c config.Config, file string) (s sqlite.Summary, path string, there bool, err error) {
 	if path, err = embedded(c); err != nil {
-		return s, "", false, fmt.Errorf("%w: of PostgreSQL backups are restored with its own tools, such as pg_restore", err)
+		return s, "", false, fmt.Errorf("%w: restore PostgreSQL with its own tools, such as pg_restore", err)
 	}
 	if s, err = sqlite.Verify(ctx, file); err != nil {
 		return s, path, false, err
@@ -70,12 +71,12 @@ func Restoration(ctx context.Context, c config.Config, file string) (s sqlite.Su
 	return s, path, err == nil, nil
 }
 
-// Restore puts a backup in the place of the embedded store, which no server may be running on. What was there is kept
-// under the name that it answers with; replace says that there may be something.
+// Restore puts a backup in place of the embedded store, on which no server may be running. The previous store is kept
+// under the returned name; replace allows there to be one.
 func Restore(ctx context.Context, c config.Config, file string, replace bool) (s sqlite.Summary, kept string, err error) {
 	path, err := embedded(c)
 	if err != nil {
-		return s, "", fmt.Errorf("%w: of PostgreSQL backups are restored with its own tools, such as pg_restore", err)
+		return s, "", fmt.Errorf("%w: restore PostgreSQL with its own tools, such as pg_restore", err)
 	}
 	return sqlite.Restore(ctx, file, path, time.Now(), replace)
 }
@@ -104,8 +105,8 @@ func ends(ctx context.Context, c config.Config, to string) (from *sqlite.Store, 
 	return from, target, nil
 }
 
-// RehearseMove does all of a move where the target has its schema already, and takes it back; where not, it says what would be moved. rehearsed
-// says which. Nothing is changed.
+// RehearseMove performs a whole move and rolls it back if the target already has its schema; otherwise it returns
+// what would be moved. rehearsed reports which of the two it did. It changes nothing.
 func RehearseMove(ctx context.Context, c config.Config, to string, tell move.Progress) (moved []move.Moved, rehearsed bool, err error) {
 	from, target, err := ends(ctx, c, to)
 	if err != nil {
@@ -130,8 +131,8 @@ func RehearseMove(ctx context.Context, c config.Config, to string, tell move.Pro
 	return moved, false, err
 }
 
-// Move takes everything from the embedded store into an empty PostgreSQL database, and, unless it is to be kept, gives the file another name, which it
-// answers with.
+// Move copies everything from the embedded store into an empty PostgreSQL database and then, unless the file is to be
+// kept, renames the file and returns its new name.
 func Move(ctx context.Context, c config.Config, to string, keep bool, tell move.Progress) (moved []move.Moved, retired string, err error) {
 	from, target, err := ends(ctx, c, to)
 	if err != nil {
@@ -140,14 +141,14 @@ func Move(ctx context.Context, c config.Config, to string, keep bool, tell move.
 	defer func() { err = errors.Join(err, from.Close()) }()
 	defer target.Close()
 	if err := target.Migrate(ctx); err != nil {
-		return nil, "", fmt.Errorf("make the schema to move to: %w", err)
+		return nil, "", fmt.Errorf("create the schema in the target: %w", err)
 	}
 	if moved, err = move.Run(ctx, from, target, time.Now(), tell); err != nil || keep {
 		return moved, "", err
 	}
 	retired, err = from.Retire(".moved-" + time.Now().UTC().Format("20060102T150405Z"))
 	if err != nil {
-		err = fmt.Errorf("everything was moved, but the old store has kept its name; do not start a server on it, it would fire everything again: %w", err)
+		err = fmt.Errorf("everything was moved, but the old store could not be renamed; do not start a server on it, since it would run everything again: %w", err)
 	}
 	return moved, retired, err
 }

@@ -30,7 +30,7 @@ func NewLog(c config.Config, w io.Writer) *telemetry.Log {
 // parents maps the setting to how callers' traces are treated.
 var parents = map[string]telemetry.Parents{"link": telemetry.ParentsLinked, "follow": telemetry.ParentsFollowed, "ignore": telemetry.ParentsIgnored}
 
-// watched begins to count, and to trace where the settings say so.
+// watched sets up metrics and, if the settings ask for it, tracing.
 func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	r.metrics = m
 	if r.Log != nil {
@@ -55,7 +55,7 @@ func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	return nil
 }
 
-// gauges has the installation counted at each scrape; shared says that other servers may be part of it.
+// gauges measures the installation at each scrape; shared means that it may have other servers.
 func (r *running) gauges(store engine.Reads, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
 	r.metrics.Show(telemetry.NewGauges(func(ctx context.Context) (p telemetry.Picture, err error) {
 		p.Now = clk.Now()
@@ -89,11 +89,11 @@ func (r *running) gauges(store engine.Reads, shared bool, disp *dispatch.Dispatc
 	r.metrics.CallbacksPutOff(exec.PutOff)
 }
 
-// traced is the executor, whose attempts are told as spans where there is tracing.
+// traced wraps the executor so that attempts are spans, if there is tracing.
 func (r *running) traced(exec *executor.Executor) worker.Executor { return r.tracer.Around(exec) }
 
-// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there, and is
-// plain HTTP also where the API has a certificate: servers and workers, who have none, are scraped alike.
+// scraped serves metrics on a separate listener, if the settings name one. It needs no credential there, and is plain
+// HTTP even if the API has a certificate, so that servers and workers, which have none, are scraped alike.
 func (r *running) scraped(ready func(context.Context) error) error {
 	at := r.Config.Metrics.Listen
 	if at == "" {
@@ -106,7 +106,7 @@ func (r *running) scraped(ready func(context.Context) error) error {
 	r.scrapes = ln.Addr()
 	cfg := api.Config{Version: Version, Logger: r.log, MetricsOnly: true, Keyless: true, Metrics: r.metrics, Ready: ready, Authenticate: nobody}
 	if r.Dev && loopback(r.scrapes) {
-		cfg.Authenticate = nil // so that no page of another site reads them by a name that leads here
+		cfg.Authenticate = nil // so that no page of another site reads them through a name that resolves here
 	}
 	r.answer(ln, cfg, nil)
 	return nil

@@ -4,5 +4,5 @@ package app
 
 import "io/fs"
 
-// ownedByRoot reports whether a file belongs to the superuser, whom this system does not have.
+// ownedByRoot returns false: this system has no superuser.
 func ownedByRoot(fs.FileInfo) bool { return false }

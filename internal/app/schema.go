@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 )
 
-// fit brings the schema up to date, or, where the settings say that it is not to, sees that it is.
+// fit migrates the schema, or, if the settings forbid that, checks that it is up to date.
 func (r *running) fit(ctx context.Context, store engine.Store) error {
 	if !r.Config.Migrate {
 		return store.CheckSchema(ctx)
@@ -40,31 +40,32 @@ func upToDate(ctx context.Context, store engine.Store) error {
 
 const aloneEvery = 500 * time.Millisecond
 
-// aloneWithin returns how long a starting server waits for others to end. One that was killed counts for less.
+// aloneWithin returns how long a starting server waits for others to stop. One that was killed disappears sooner.
 func (r *running) aloneWithin() time.Duration {
 	return max(15*time.Second, r.Config.OwnershipTTL+5*time.Second)
 }
 
-// whenAlone waits for servers that could not work with the schema to end, as they do in a restart, and is ErrConflict if they do not.
-// It also waits for a store that does not answer yet.
+// whenAlone waits for servers that are incompatible with the schema to stop, as they do in a restart, and returns
+// ErrConflict if they do not. It also waits for a store that does not answer yet.
 func (r *running) whenAlone(ctx context.Context, store engine.Schema) error {
 	told := false
 	return r.patiently(ctx, func() error { return alone(ctx, store) }, func(err error) bool {
 		busy := errors.Is(err, engine.ErrConflict)
 		if busy && !told {
 			told = true
-			r.log.Info("waiting for servers to end", "because", err, "at_most", r.aloneWithin())
+			r.log.Info("waiting for servers to stop", "because", err, "at_most", r.aloneWithin())
 		}
 		return busy
 	})
 }
 
-// whenAnswered calls f until the store answers, as it may not yet when a server starts.
+// whenAnswered retries f until the store answers, as it may not be up yet when a server starts.
 func (r *running) whenAnswered(ctx context.Context, f func() error) error {
 	return r.patiently(ctx, f, func(error) bool { return false })
 }
 
-// patiently calls f again while the store does not answer, or while its error is one that goes by, for as long as a start may take.
+// patiently retries f while the store does not answer, or while its error is temporary, for as long as a start may
+// take.
 func (r *running) patiently(ctx context.Context, f func() error, goesBy func(error) bool) error {
 	within := r.aloneWithin()
 	for begun := time.Now(); ; {
@@ -84,7 +85,7 @@ func (r *running) patiently(ctx context.Context, f func() error, goesBy func(err
 	}
 }
 
-// Steps lists the steps that a database has had, and those to come. It changes nothing, and a server may have it open.
+// Steps lists the applied and the pending steps of a database. It changes nothing, and a server may have it open.
 func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
 	if path, ok := strings.CutPrefix(c.Database, "sqlite:"); ok {
 		return sqlite.Steps(ctx, path)
@@ -97,8 +98,8 @@ func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
 	return store.Steps(ctx)
 }
 
-// MigrateUp applies the steps that are missing, and answers with these. Without force it is ErrConflict where one of them is for no
-// server that does not know it, and servers live.
+// MigrateUp applies the pending steps, and returns them. Without force it fails with ErrConflict if one of them is
+// incompatible with older servers and such servers are running.
 func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.Step, err error) {
 	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
 	if err != nil {
@@ -114,7 +115,7 @@ func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.S
 		case err != nil && !errors.Is(err, engine.ErrConflict):
 			return nil, err
 		case err != nil:
-			return nil, fmt.Errorf("%w; stop them (one that was killed counts for some seconds more), or go on all the same with --force; nothing was changed", err)
+			return nil, fmt.Errorf("%w; stop them (a killed one counts for a few more seconds), or continue anyway with --force; nothing was changed", err)
 		}
 	}
 	failed := store.Migrate(ctx)
@@ -127,13 +128,14 @@ func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.S
 	return did, errors.Join(failed, err)
 }
 
-// alone is ErrConflict where servers live and a step is missing for which they must be stopped, and says which.
+// alone returns ErrConflict, naming the servers, if a pending step requires all servers to be stopped and some are
+// running.
 func alone(ctx context.Context, store engine.Schema) error {
 	shared, ok := store.(engine.Present)
 	if !ok {
 		return nil
 	}
-	hosts, err := shared.Present(ctx) // before the steps: one that has just applied them may live
+	hosts, err := shared.Present(ctx) // before the steps: a server that has just applied them may be running
 	if err != nil || len(hosts) == 0 {
 		return err
 	}
@@ -142,10 +144,10 @@ func alone(ctx context.Context, store engine.Schema) error {
 	if err != nil || i < 0 {
 		return err
 	}
-	return fmt.Errorf("%w: step %04d (%s) wants all servers stopped, and some live, on %s", engine.ErrConflict, steps[i].Version, steps[i].Name, strings.Join(hosts, ", "))
+	return fmt.Errorf("%w: step %04d (%s) requires all servers to be stopped; running: %s", engine.ErrConflict, steps[i].Version, steps[i].Name, strings.Join(hosts, ", "))
 }
 
-// retry is the settings' retry policy.
+// retry returns the default retry policy in the settings.
 func retry(r config.Retry) job.RetryPolicy {
 	return job.RetryPolicy{MaxRetries: r.MaxRetries, Backoff: job.Backoff(r.Backoff), InitialDelay: r.Initial, MaxDelay: r.Max}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// OpenScratch opens an empty, migrated store in a throwaway place beside the one that a URL names, which is never opened. remove
-// closes it and leaves nothing of it behind.
+// OpenScratch opens an empty, migrated store in a temporary place beside the one that a URL names, which is never
+// opened. remove closes and deletes it.
 func OpenScratch(ctx context.Context, url string) (store engine.Store, remove func(context.Context) error, err error) {
 	for _, e := range engines {
 		if !strings.HasPrefix(url, e.scheme) {
@@ -34,13 +34,13 @@ func OpenScratch(ctx context.Context, url string) (store engine.Store, remove fu
 	return nil, nil, errNoEngine
 }
 
-// scratchSQLite makes a folder beside the file that the URL names, so that the disk is the same; "sqlite:" alone stands for one in
-// the working folder.
+// scratchSQLite makes a folder beside the file that the URL names, so that it is on the same disk; "sqlite:" alone
+// means the working folder.
 func scratchSQLite(_ context.Context, url string) (place string, remove func(context.Context) error, err error) {
 	beside := filepath.Dir(strings.TrimPrefix(url, "sqlite:"))
 	dir, err := os.MkdirTemp(beside, ".carillon-bench-")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a throwaway folder in %s: %w", beside, err)
+		return "", nil, fmt.Errorf("create a temporary folder in %s: %w", beside, err)
 	}
 	return "sqlite:" + filepath.Join(dir, "bench.db"), func(context.Context) error { return os.RemoveAll(dir) }, nil
 }

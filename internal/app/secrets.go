@@ -22,8 +22,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
-// unlock reads the keys that secrets are encrypted under, and checks that they open what is stored. Everything that is
-// logged from then on is without secrets.
+// unlock reads the keys that encrypt secrets, and checks that they decrypt what is stored. From then on, secrets are
+// removed from the log.
 func (r *running) unlock(ctx context.Context, store engine.Store) (err error) {
 	file := r.Config.SecretsKeyFile
 	if r.Dev && file == "" && r.Config.SecretsKey == "" {
@@ -53,7 +53,7 @@ func thisMachine(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// secretBackends returns the backends that keep secrets outside the store, by the names that references begin with.
+// secretBackends returns the backends that keep secrets outside the store, by the prefix of their references.
 func secretBackends(c config.Config) (map[string]secret.Backend, error) {
 	out := map[string]secret.Backend{}
 	if c.SecretsFiles != "" {
@@ -74,7 +74,7 @@ func secretBackends(c config.Config) (map[string]secret.Backend, error) {
 	return out, nil
 }
 
-// readRing reads keys from a file or a setting; nil for neither.
+// readRing reads keys from a file or a setting; nil if there is neither.
 func readRing(file, text string) (*seal.Ring, error) {
 	key, value, from := "secrets.key", "(not shown)", "as set"
 	if file != "" {
@@ -92,7 +92,7 @@ func readRing(file, text string) (*seal.Ring, error) {
 	}
 	keys, err := seal.ParseKeys(text)
 	if err != nil {
-		return nil, config.Mistakes{{Key: key, Value: value, Want: "keys in base64, one a line: " + err.Error(), From: from}}
+		return nil, config.Mistakes{{Key: key, Value: value, Want: "keys in base64, one per line: " + err.Error(), From: from}}
 	}
 	return seal.NewRing(keys...)
 }
@@ -116,13 +116,14 @@ func readKeyFile(file string) (string, error) {
 	return string(data), nil
 }
 
-// lent reports whether a file is the superuser's, who lets this process's user read it and nobody write it: as systemd does with
-// credentials (by an access list, which shows as the group's bits) and Kubernetes with the files of a Secret.
+// lent reports whether a file belongs to the superuser, is readable by this process's user and writable by nobody
+// else. systemd does that with credentials (by an access list, which shows as the group's bits) and Kubernetes with
+// the files of a Secret.
 func lent(info fs.FileInfo) bool {
 	return info.Mode().Perm()&^0o640 == 0 && os.Getuid() > 0 && ownedByRoot(info)
 }
 
-// ownKeyFile is the key file beside an embedded store, made if there is none.
+// ownKeyFile returns the key file beside an embedded store, and creates it if there is none.
 func ownKeyFile(database string) (string, error) {
 	file := filepath.Join(filepath.Dir(strings.TrimPrefix(database, "sqlite:")), "secrets.key")
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -132,15 +133,15 @@ func ownKeyFile(database string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a key for secrets: %w", err)
 	}
-	_, err = f.WriteString("# What Carillon encrypts secrets under. Without it they are lost.\n" + seal.NewKey() + "\n")
+	_, err = f.WriteString("# The key that encrypts secrets in Carillon. Without it they are lost.\n" + seal.NewKey() + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(fmt.Errorf("make a key for secrets: %w", err), os.Remove(file))
 	}
 	return file, nil
 }
 
-// Rekey encrypts every stored secret, also what callbacks are signed with, under the first of the keys that the settings name, and answers with how many were
-// under another. progress is told how many are done.
+// Rekey encrypts every stored secret, including those that sign callbacks, under the first key in the settings, and
+// returns how many were under another. It reports to progress how many are done.
 func Rekey(ctx context.Context, c config.Config, progress func(done int)) (n int, err error) {
 	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
 		if err := alone(ctx, store); err != nil {
@@ -160,7 +161,8 @@ func Rekey(ctx context.Context, c config.Config, progress func(done int)) (n int
 	return n, err
 }
 
-// Rekeying counts the secrets that Rekey would encrypt again, and finds that each can be opened. It changes nothing.
+// Rekeying returns how many secrets Rekey would re-encrypt, and checks that each can be decrypted. It changes
+// nothing.
 func Rekeying(ctx context.Context, c config.Config) (n int, err error) {
 	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
 		if err := store.CheckSchema(ctx); err != nil {
@@ -176,7 +178,7 @@ func Rekeying(ctx context.Context, c config.Config) (n int, err error) {
 	return n, err
 }
 
-// sealed opens the database and reads the keys, of which there must be one.
+// sealed opens the database and reads the keys, of which there must be at least one.
 func sealed(ctx context.Context, c config.Config, do func(engine.Store, *seal.Ring) error) error {
 	ring, err := readRing(c.SecretsKeyFile, c.SecretsKey)
 	if err != nil {
@@ -196,8 +198,8 @@ func sealed(ctx context.Context, c config.Config, do func(engine.Store, *seal.Ri
 	return do(store, ring)
 }
 
-// reached opens a database that there is, with the schema of this version.
-func reached(ctx context.Context, c config.Config) (engine.Store, error) {
+// openCurrent opens an existing database that has the schema of this version.
+func openCurrent(ctx context.Context, c config.Config) (engine.Store, error) {
 	if _, err := Steps(ctx, c); err != nil { // opening it would make it
 		return nil, err
 	}
@@ -211,18 +213,19 @@ func reached(ctx context.Context, c config.Config) (engine.Store, error) {
 	return store, nil
 }
 
-// Reach says whether a database can be used, and leaves it as it is.
-func Reach(ctx context.Context, c config.Config) error {
-	store, err := reached(ctx, c)
+// CheckDatabase checks whether a database can be used, and does not change it.
+func CheckDatabase(ctx context.Context, c config.Config) error {
+	store, err := openCurrent(ctx, c)
 	if err != nil {
 		return err
 	}
 	return store.Close()
 }
 
-// RecoverKey makes a key of role system in the database itself, for whoever has lost all of them. It is in the audit log.
+// RecoverKey creates a key of role system directly in the database, for when all keys are lost. It writes an audit
+// entry.
 func RecoverKey(ctx context.Context, c config.Config) (id, key string, err error) {
-	store, err := reached(ctx, c)
+	store, err := openCurrent(ctx, c)
 	if err != nil {
 		return "", "", err
 	}

@@ -2,5 +2,5 @@
 
 package app
 
-// toggles does nothing if there is no SIGUSR1.
+// toggles does nothing: there is no SIGUSR1.
 func (r *running) toggles() {}

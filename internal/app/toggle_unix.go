@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// toggles has SIGUSR1 change between logging everything and what the settings say.
+// toggles makes SIGUSR1 switch between logging everything and the level in the settings.
 func (r *running) toggles() {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGUSR1)
@@ -20,7 +20,7 @@ func (r *running) toggles() {
 			case <-ctx.Done():
 				return
 			case <-told:
-				r.log.Warn("the log's level was changed", "to", r.Log.Toggle(), "by", "SIGUSR1")
+				r.log.Warn("the log level was changed", "to", r.Log.Toggle(), "by", "SIGUSR1")
 			}
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"sync"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -21,17 +20,6 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// artifacts returns the store of this installation's artifacts.
-func (r *running) artifacts() artifact.Store {
-	folder := r.Config.Artifacts.Folder
-	if folder == "" {
-		folder = filepath.Join(r.Config.Data, "artifacts")
-	}
-	return artifact.NewFolder(folder, r.maxArtifact(), int64(r.Config.Artifacts.TenantMB)<<20)
-}
-
-func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }
-
 // targets returns the executors of this process's workers.
 func (r *running) targets() []string {
 	all := []string{string(job.HTTP), string(job.Simulate)}
@@ -41,9 +29,9 @@ func (r *running) targets() []string {
 	return all
 }
 
-// work begins to run executions in this process. Tenants whose commands run in one process are not kept apart, so a
-// server runs the commands of one tenant only, the default one, unless its settings say otherwise: the other pool serves
-// every tenant and takes no commands.
+// work begins to run executions in this process. Commands of different tenants in one process are not isolated from
+// each other, so a server runs the commands of only the default tenant unless its settings say otherwise: the other
+// pool serves every tenant and takes no commands.
 func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 	w := r.Config.Workers
 	cfg := worker.Config{Targets: r.targets(), Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale}
@@ -81,7 +69,7 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	return exec, nil
 }
 
-// listens are the addresses where this process answers.
+// listens lists the addresses where this process listens.
 func (r *running) listens() []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, at := range []net.Addr{r.address, r.scrapes} {
@@ -92,7 +80,7 @@ func (r *running) listens() []netip.AddrPort {
 	return all
 }
 
-// fetchFrom gets artifacts from a server elsewhere.
+// fetchFrom downloads artifacts from a remote server.
 func fetchFrom(c *client.Client) artifact.Fetch {
 	return func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
 		b, err := c.OpenArtifact(ctx, string(t), id)
@@ -104,7 +92,7 @@ func fetchFrom(c *client.Client) artifact.Fetch {
 	}
 }
 
-// pool makes a pool that runs executions from a source.
+// pool makes a worker pool that runs executions from a source.
 func (r *running) pool(src worker.Source, exec worker.Executor, cfg worker.Config) *worker.Pool {
 	cfg.Host, cfg.Version, cfg.Drain, cfg.Logger = hostname(), Version, r.Config.Workers.Drain, r.log
 	return worker.New(src, exec, cfg)

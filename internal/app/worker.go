@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// WorkerOptions are the options of a worker process beside its settings.
+// WorkerOptions are the options of a worker process besides its settings.
 type WorkerOptions struct {
 	Options
 	Servers  []string
@@ -28,7 +28,7 @@ type WorkerOptions struct {
 	Capacity int
 }
 
-// RunWorker works for servers elsewhere until ctx ends, drains, and returns when all is stopped.
+// RunWorker works for remote servers until ctx ends, drains, and returns when everything has stopped.
 func RunWorker(ctx context.Context, o WorkerOptions) error {
 	if err := arm(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	p := r.pool(server, r.traced(exec), worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity,
-		Refused: func(err error) bool { // else it would be refused forever
+		Refused: func(err error) bool { // otherwise it would be refused forever
 			if !errors.Is(err, client.ErrInvalid) {
 				return false
 			}
@@ -87,23 +87,23 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	r.greetWorker(o.Out, o, hostPort(r.address))
 	select {
 	case <-ctx.Done():
-		r.log.Info("stopping: what runs is given time to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
+		r.log.Info("stopping: waiting for running executions to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
 		return nil
 	case err := <-r.failed:
 		return err
 	}
 }
 
-// warnPlain tells of servers that are spoken to without encryption over a network.
+// warnPlain warns about remote servers that are called without encryption.
 func (r *running) warnPlain(servers []string) {
 	for _, s := range servers {
 		if u, err := url.Parse(s); err == nil && u.Scheme == "http" && !onThisMachine(u.Hostname()) {
-			r.log.Warn("THIS WORKER SPEAKS PLAIN HTTP over a network: its API key, payloads and the secrets of jobs can be read and changed on the way; use https://", "server", s)
+			r.log.Warn("THIS WORKER USES PLAIN HTTP over a network: its API key, payloads and the secrets of jobs can be read and changed in transit; use https://", "server", s)
 		}
 	}
 }
 
-// onThisMachine reports whether a host of a URL is loopback.
+// onThisMachine reports whether the host of a URL is loopback.
 func onThisMachine(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
@@ -121,6 +121,6 @@ func (r *running) greetWorker(w io.Writer, o WorkerOptions, health string) {
 	if r.scrapes != nil {
 		metrics = fmt.Sprintf("  Metrics   http://%s/metrics\n", hostPort(r.scrapes))
 	}
-	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n%s\nCtrl-C stops it after what runs has ended.\n\n",
+	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n%s\nCtrl-C stops it once running executions have ended.\n\n",
 		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(r.targets(), ", "), queues, labels, health, metrics)
 }

@@ -25,10 +25,10 @@ const (
 	Tar     Kind = "tar"
 	TarGzip Kind = "tar.gz"
 	Zip     Kind = "zip"
-	File    Kind = "file" // no archive: it is the program itself
+	File    Kind = "file" // not an archive but the program itself
 )
 
-// Limits bounds what an archive may unpack to.
+// Limits limits what an archive may unpack to.
 type Limits struct {
 	Entries int   // files and folders
 	Bytes   int64 // of all files together
@@ -48,7 +48,7 @@ func (u *Unsafe) Error() string { return u.Why }
 
 func unsafe(format string, args ...any) error { return &Unsafe{fmt.Sprintf(format, args...)} }
 
-// sniff tells the kind of an artifact by how it begins.
+// sniff detects the kind of an artifact from its first bytes.
 func sniff(b io.ReaderAt) (Kind, error) {
 	head := make([]byte, 512)
 	n, err := b.ReadAt(head, 0)
@@ -73,10 +73,10 @@ type entry struct {
 	exec bool
 }
 
-// visit is shown each entry, and what a file holds. What it does not read counts all the same.
+// visit is called for each entry, with the content of files. Unread content counts too.
 type visit func(e entry, r io.Reader) error
 
-// walk shows everything in an archive, and refuses what could do harm. An artifact that is no archive has no entries.
+// walk visits every entry of an archive, and refuses harmful ones. An artifact that is not an archive has no entries.
 func walk(ctx context.Context, b Blob, limits Limits, v visit) (Kind, error) {
 	kind, err := sniff(b)
 	if err != nil {
@@ -99,7 +99,7 @@ func walk(ctx context.Context, b Blob, limits Limits, v visit) (Kind, error) {
 	return kind, nil
 }
 
-// walker counts what it has shown.
+// walker counts what it has visited.
 type walker struct {
 	ctx     context.Context
 	visit   visit
@@ -125,7 +125,7 @@ func (w *walker) tar(r io.Reader) error {
 			err = w.show(h.Name, h.FileInfo().Mode(), t)
 		case tar.TypeDir:
 			err = w.show(h.Name, h.FileInfo().Mode()|fs.ModeDir, nil)
-		case tar.TypeXGlobalHeader: // what git archive says of itself
+		case tar.TypeXGlobalHeader: // metadata of git archive
 		case tar.TypeSymlink, tar.TypeLink:
 			err = unsafe("%q is a link; only files and folders are unpacked", short(h.Name))
 		default:
@@ -187,13 +187,13 @@ func checkDirectory(b Blob) error {
 	records := binary.LittleEndian.Uint16(tail[at+10:])
 	size, from := int64(binary.LittleEndian.Uint32(tail[at+12:])), int64(binary.LittleEndian.Uint32(tail[at+16:]))
 	end := b.Size() - n + int64(at)
-	if records == 0xffff || size == 0xffff || size > maxDirectory || from > end || end-from > maxDirectory { // the first two also announce a zip64
+	if records == 0xffff || size == 0xffff || size > maxDirectory || from > end || end-from > maxDirectory { // the first two also indicate a zip64
 		return unsafe("its directory is larger than %d bytes, or a zip64's", maxDirectory)
 	}
 	return nil
 }
 
-// show checks one entry, and shows it.
+// show checks one entry, and visits it.
 func (w *walker) show(name string, mode fs.FileMode, r io.Reader) error {
 	if w.entries++; w.entries > w.limits.Entries {
 		return unsafe("it holds more than %d files and folders", w.limits.Entries)
@@ -223,13 +223,13 @@ func (w *walker) show(name string, mode fs.FileMode, r io.Reader) error {
 	if err := w.visit(e, c); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, c); err != nil { // what a listing did not want to see
+	if _, err := io.Copy(io.Discard, c); err != nil { // content that a listing did not read
 		return err
 	}
 	return nil
 }
 
-// cleanName is the name of an entry as it is unpacked: local, without anything that could lead out.
+// cleanName returns the name under which an entry is unpacked: local, and never outside the folder.
 func cleanName(name string, dir bool) (string, error) {
 	if dir {
 		name = strings.TrimRight(name, "/")
@@ -243,10 +243,11 @@ func cleanName(name string, dir bool) (string, error) {
 	return path.Clean(name), nil
 }
 
-// perEntry limits how much of a tar an entry may take beside its content: names and padding.
+// perEntry limits how much of a tar an entry may take besides its content: names and padding.
 const perEntry = 4 << 10
 
-// bounded reads a tar, up to what all that it holds may come to. What is between the entries is no entry, and has no end.
+// bounded reads a tar, up to a limit on all of its content. What lies between the entries is not part of any entry,
+// and has no end.
 type bounded struct {
 	w *walker
 	r io.Reader
@@ -263,7 +264,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// counted reads a file out of an archive, up to what all of them together may have.
+// counted reads a file from an archive, up to a limit shared by all of its files.
 type counted struct {
 	w *walker
 	r io.Reader
@@ -282,7 +283,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// within says what is wrong with an archive that unpacks to so many bytes.
+// within returns an error if an archive unpacks to too many bytes.
 func (w *walker) within(n int64) error {
 	switch {
 	case n > w.limits.Bytes:
@@ -293,7 +294,7 @@ func (w *walker) within(n int64) error {
 	return nil
 }
 
-// unreadable words an archive that ends too early or is damaged.
+// unreadable returns the error for an archive that is truncated or damaged.
 func (w *walker) unreadable(err error) error {
 	if ctx := w.ctx.Err(); ctx != nil {
 		return ctx

@@ -7,40 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// ErrNotFound says that the tenant has no such artifact.
+// ErrNotFound means that the tenant has no such artifact.
 var ErrNotFound = errors.New("no such artifact")
 
-// ErrEmpty says that there was nothing to keep.
+// ErrEmpty means that the artifact was empty.
 var ErrEmpty = errors.New("an artifact must not be empty")
 
-// ErrNoRoom says that there is no room for the artifact.
+// ErrNoRoom means that there is no space for the artifact.
 var ErrNoRoom = errors.New("no room is left for artifacts")
+
+// ErrUnavailable says that the place where artifacts are stored cannot be reached, or refuses.
+var ErrUnavailable = errors.New("the place where artifacts are stored cannot be used")
 
 // TooLarge says that an artifact, or what it unpacks to, is larger than is allowed.
 type TooLarge struct{ Limit int64 }
 
 func (t *TooLarge) Error() string { return fmt.Sprintf("it is larger than %d bytes", t.Limit) }
 
-// OverQuota says that a tenant's artifacts would take more room together than is allowed.
+// OverQuota is the error that a tenant's artifacts would take more space than its quota allows.
 type OverQuota struct{ Limit, Used int64 }
 
 func (o *OverQuota) Error() string {
 	return fmt.Sprintf("the tenant's artifacts may have %d bytes together, and have %d without it", o.Limit, o.Used)
-}
-
-// Store keeps artifacts.
-type Store interface {
-	// Put keeps what r holds, and says under which id, and whether the tenant had it before. What fails leaves nothing.
-	Put(ctx context.Context, t tenant.ID, r io.Reader) (Kept, error)
-	// Open reads an artifact of the tenant's; ErrNotFound where it has none of this id.
-	Open(ctx context.Context, t tenant.ID, id string) (Blob, error)
-	// Delete removes an artifact of the tenant's, and says how large it was; ErrNotFound where it has none of this id. Who
-	// has it open reads on.
-	Delete(ctx context.Context, t tenant.ID, id string) (size int64, err error)
 }
 
 // Kept is an artifact that was put.
@@ -50,7 +40,7 @@ type Kept struct {
 	Known bool // the tenant had it already
 }
 
-// Blob is an artifact that is being read.
+// Blob is an open artifact.
 type Blob interface {
 	io.Reader
 	io.ReaderAt
@@ -58,7 +48,7 @@ type Blob interface {
 	Size() int64
 }
 
-// hashed copies from r to w and says the id of what it copied; *TooLarge past the limit.
+// hashed copies from r to w and returns the id of the content; *TooLarge beyond the limit.
 func hashed(ctx context.Context, w io.Writer, r io.Reader, limit int64) (id string, n int64, err error) {
 	h := sha256.New()
 	n, err = io.Copy(io.MultiWriter(w, h), io.LimitReader(&interruptible{ctx, r}, limit+1))

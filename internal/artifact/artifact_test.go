@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/carillon-jobs/carillon/internal/blob"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -83,13 +85,13 @@ type memory struct{ *bytes.Reader }
 
 func (memory) Close() error { return nil }
 
-func blob(data []byte) Blob { return memory{bytes.NewReader(data)} }
+func inMemory(data []byte) Blob { return memory{bytes.NewReader(data)} }
 
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	files := []file{{name: "./", kind: tar.TypeDir}, {name: "./bin/run", text: "#!/bin/sh", mode: 0o644}, {name: "lib/", kind: tar.TypeDir}, {name: "lib/a.so", text: "x", mode: 0o755}}
 	for kind, data := range map[Kind][]byte{Tar: tarOf(t, files...), TarGzip: gzipOf(tarOf(t, files...)), Zip: zipOf(t, nil, file{name: "bin/run", text: "#!/bin/sh"}, file{name: "lib/"}, file{name: "lib/a.so", text: "x"})} {
-		l, err := List(t.Context(), blob(data), DefaultLimits)
+		l, err := List(t.Context(), inMemory(data), DefaultLimits)
 		if err != nil || l.Kind != kind || !l.Has("bin/run") || !l.Has("./lib/a.so") || l.Has("lib") || l.Has("run") {
 			t.Errorf("%s: %+v, %v", kind, l, err)
 		}
@@ -99,7 +101,7 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		if program, err := Unpack(t.Context(), blob(data), DefaultLimits, root, "bin/run"); err != nil || program != filepath.Join("bin", "run") {
+		if program, err := Unpack(t.Context(), inMemory(data), DefaultLimits, root, "bin/run"); err != nil || program != filepath.Join("bin", "run") {
 			t.Errorf("%s: %q, %v", kind, program, err)
 		}
 		if info, err := os.Stat(filepath.Join(dir, "bin", "run")); err != nil || info.Mode().Perm() != 0o700 {
@@ -111,7 +113,7 @@ func TestUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	if program, err := Unpack(t.Context(), blob([]byte("#!/bin/sh")), DefaultLimits, root, ""); err != nil || program != DefaultName {
+	if program, err := Unpack(t.Context(), inMemory([]byte("#!/bin/sh")), DefaultLimits, root, ""); err != nil || program != DefaultName {
 		t.Errorf("%q, %v", program, err)
 	}
 }
@@ -155,10 +157,10 @@ func TestWhatCouldDoHarmIsNotUnpacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := List(t.Context(), blob(data), small); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := List(t.Context(), inMemory(data), small); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("list: %v, want %q", err, why)
 		}
-		if _, err := Unpack(t.Context(), blob(data), small, root, "a"); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := Unpack(t.Context(), inMemory(data), small, root, "a"); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("unpack: %v, want %q", err, why)
 		}
 		root.Close()
@@ -169,7 +171,7 @@ func FuzzList(f *testing.F) {
 	f.Add([]byte("PK\x05\x06"))
 	f.Add(gzipOf([]byte("x")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l, err := List(t.Context(), blob(data), Limits{Entries: 100, Bytes: 1 << 20, Ratio: 100})
+		l, err := List(t.Context(), inMemory(data), Limits{Entries: 100, Bytes: 1 << 20, Ratio: 100})
 		var no *Unsafe
 		var large *TooLarge
 		if err != nil && !errors.As(err, &no) && !errors.As(err, &large) {
@@ -183,10 +185,16 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-func TestFolder(t *testing.T) {
+// storeIn keeps artifacts in a folder.
+func storeIn(t *testing.T, dir string, limit, quota int64) *Store {
+	t.Helper()
+	return NewStore(folder.New(dir), t.TempDir(), limit, quota)
+}
+
+func TestStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "artifacts")
-	f := NewFolder(dir, 100, 1<<20)
+	f := storeIn(t, dir, 100, 1<<20)
 	ctx := t.Context()
 	sum := sha256.Sum256([]byte("program"))
 	id := hex.EncodeToString(sum[:])
@@ -222,7 +230,10 @@ func TestFolder(t *testing.T) {
 	if _, err := f.Put(ctx, "acme", io.MultiReader(strings.NewReader("half"), failing{})); err == nil {
 		t.Error("half of one was kept")
 	}
-	left, err := os.ReadDir(filepath.Join(dir, "acme"))
+	left, err := os.ReadDir(filepath.Join(dir, "tenants", "acme", "artifacts"))
+	if spooled, err := os.ReadDir(f.spool); err != nil || len(spooled) != 0 {
+		t.Errorf("left of uploads: %v, %v", spooled, err)
+	}
 	if err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -234,7 +245,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("the line broke"
 
 func TestInspectorAsksWhoseItIs(t *testing.T) {
 	t.Parallel()
-	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
+	f := storeIn(t, t.TempDir(), 1<<20, 1<<30)
 	k, err := f.Put(t.Context(), "acme", bytes.NewReader(tarOf(t, file{name: "a", text: "x"})))
 	if err != nil {
 		t.Fatal(err)
@@ -326,12 +337,12 @@ func TestAnArchiveOfHeadersIsNotReadForever(t *testing.T) {
 			t.Fatalf("the header is a %q", headers[156])
 		}
 		limits := Limits{Entries: 10, Bytes: 100 << 10, Ratio: 1000, Free: 1 << 20}
-		_, err := List(t.Context(), blob(gzipOf(headers)), limits)
+		_, err := List(t.Context(), inMemory(gzipOf(headers)), limits)
 		if large := new(TooLarge); !errors.As(err, &large) {
 			t.Errorf("%q: %v", kind, err)
 		}
 		limits.Bytes, limits.Ratio, limits.Free = 1<<30, 2, 1<<10
-		_, err = List(t.Context(), blob(gzipOf(headers)), limits)
+		_, err = List(t.Context(), inMemory(gzipOf(headers)), limits)
 		if no := new(Unsafe); !errors.As(err, &no) || !strings.Contains(no.Why, "times its size") {
 			t.Errorf("%q: %v", kind, err)
 		}
@@ -341,7 +352,7 @@ func TestAnArchiveOfHeadersIsNotReadForever(t *testing.T) {
 // What is known, and who no longer waits, is not held up by an artifact that takes long to read.
 func TestInspectingWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
+	f := storeIn(t, t.TempDir(), 1<<20, 1<<30)
 	i := NewInspector(f)
 	put := func(text string) string {
 		k, err := f.Put(t.Context(), tenant.Default, strings.NewReader(text))
@@ -377,5 +388,64 @@ func TestAFullDiskIsTold(t *testing.T) {
 	}
 	if err := full(fs.ErrPermission); errors.Is(err, ErrNoRoom) {
 		t.Error("what is forbidden is taken for a full disk")
+	}
+}
+
+// What lies under an artifact's name and is not the artifact is found: by its length at once, else when it is read to its end.
+func TestADamagedArtifactIsFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := storeIn(t, dir, 100, 1000)
+	k, err := f.Put(t.Context(), "acme", strings.NewReader("program"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "tenants", "acme", "artifacts", k.ID)
+	read := func() error {
+		b, err := f.Open(t.Context(), "acme", k.ID)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		_, err = io.Copy(io.Discard, b)
+		return err
+	}
+	for _, text := range []string{"Program", "progra", "programs"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var d *blob.Damaged
+		if err := read(); !errors.As(err, &d) || !strings.Contains(d.Name, k.ID) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	if again, err := f.Put(t.Context(), "acme", strings.NewReader("program")); err != nil || again.Known || read() != nil {
+		t.Errorf("put in place of one of another length: %+v, %v, %v", again, err, read())
+	}
+}
+
+// Several uploads that end at once do not pass the quota together, and one that is there counts once.
+func TestTheQuotaHoldsForUploadsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := storeIn(t, t.TempDir(), 100, 250)
+	var all sync.WaitGroup
+	var kept atomic.Int32
+	for n := range 8 {
+		all.Go(func() {
+			_, err := f.Put(t.Context(), "acme", strings.NewReader(strings.Repeat(fmt.Sprint(n), 100)))
+			var over *OverQuota
+			if err == nil {
+				kept.Add(1)
+			} else if !errors.As(err, &over) || over.Limit != 250 {
+				t.Errorf("%d: %v", n, err)
+			}
+		})
+	}
+	all.Wait()
+	if kept.Load() > 2 {
+		t.Errorf("%d artifacts of 100 bytes were kept, and 250 bytes are allowed", kept.Load())
+	}
+	if _, err := f.Put(t.Context(), "other", strings.NewReader("x")); err != nil {
+		t.Errorf("another tenant's: %v", err)
 	}
 }

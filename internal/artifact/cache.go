@@ -16,20 +16,26 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Fetch begins to download an artifact; ErrNotFound if there is none.
+// Fetch downloads an artifact; ErrNotFound if there is none.
 type Fetch func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error)
 
-// Cache keeps artifacts that a worker has downloaded, by their hash, up to a size: those that were not used for longest
-// go first. Two that want the same one download it once; processes may share the folder.
+// Cache keeps artifacts that a worker has downloaded, by their hash, up to a total size, and evicts the least
+// recently used. Concurrent requests for one artifact share a download, and processes may share the folder.
 type Cache struct {
 	dir   string
 	max   int64
 	fetch Fetch
 
 	mu      sync.Mutex
-	coming  map[string]chan struct{} // guarded by mu: downloads on their way
-	checked map[string]bool          // guarded by mu: files whose hash this process has compared
+	coming  map[string]chan struct{} // guarded by mu: downloads in progress
+	checked map[string]bool          // guarded by mu: files whose hash this process has verified
 }
+
+// partial begins the names of files that are still being written.
+const partial = ".partial-"
+
+// stale sets how old a partial file is when nobody writes it any more.
+const stale = 24 * time.Hour
 
 // NewCache keeps up to limit bytes in a folder, which is made when the first comes; what a crash left is removed.
 func NewCache(dir string, limit int64, fetch Fetch) *Cache {
@@ -42,7 +48,7 @@ func NewCache(dir string, limit int64, fetch Fetch) *Cache {
 	return &Cache{dir: dir, max: limit, fetch: fetch, coming: map[string]chan struct{}{}, checked: map[string]bool{}}
 }
 
-// Open reads an artifact, downloaded if need be. Its content has the hash that its id says.
+// Open opens an artifact, downloading it if needed. Its content matches the hash in its id.
 func (c *Cache) Open(ctx context.Context, t tenant.ID, id string) (Blob, error) {
 	if !job.ValidArtifact(id) {
 		return nil, ErrNotFound
@@ -75,12 +81,13 @@ func (c *Cache) Open(ctx context.Context, t tenant.ID, id string) (Blob, error) 
 	return c.download(ctx, t, id)
 }
 
-// cached opens what is there; nil if it is not, or is not what its name says. Only the holder of coming[id] calls it.
+// cached opens a cached artifact; nil if it is missing or does not match its hash. Only the holder of coming[id]
+// calls it.
 func (c *Cache) cached(ctx context.Context, id string) (Blob, error) {
 	place := filepath.Join(c.dir, id)
 	file, err := os.Open(place)
 	if err != nil {
-		return nil, nil // downloading it says what is wrong, if anything is
+		return nil, nil // the download reports what is wrong, if anything
 	}
 	c.mu.Lock()
 	sound := c.checked[id]
@@ -145,7 +152,7 @@ func (c *Cache) download(ctx context.Context, t tenant.ID, id string) (Blob, err
 	return blobOf(temp)
 }
 
-// shrink removes what was not used for longest until all fits, but never the one just taken in.
+// shrink evicts the least recently used artifacts until all fit, but never the newest.
 func (c *Cache) shrink(keep string) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {

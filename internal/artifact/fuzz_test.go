@@ -27,7 +27,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		_, failed := Unpack(t.Context(), blob(data), limits, root, name)
+		_, failed := Unpack(t.Context(), inMemory(data), limits, root, name)
 		size := int64(0)
 		err = filepath.WalkDir(into, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

@@ -4,5 +4,5 @@ package artifact
 
 import "syscall"
 
-// noRoom are the errors of a disk, or of a share of one, that is full.
+// noRoom lists the errors of a disk or a disk quota that is full.
 var noRoom = []error{syscall.ENOSPC, syscall.EDQUOT}

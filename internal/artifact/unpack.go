@@ -14,12 +14,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// DefaultName is the file name of a program that is no archive, if the job gives none.
+// DefaultName is the file name of a program that is not an archive, if the job gives none.
 const DefaultName = "program"
 
-// Unpack puts what an artifact holds into a folder: an archive's files, or else the program itself under the name given
-// (empty: DefaultName). It says how the program that is to be run is called there. Folders are 0700, files 0600 or, where
-// they may be run, 0700; the named one always may.
+// Unpack writes the content of an artifact to a folder: an archive's files, or else the program itself under the name
+// given (empty: DefaultName). It returns the path of the program to run. Folders get mode 0700, files 0600 or, if
+// executable, 0700; the named one always is.
 func Unpack(ctx context.Context, b Blob, limits Limits, into *os.Root, name string) (program string, err error) {
 	kind, err := walk(ctx, b, limits, func(e entry, r io.Reader) error {
 		local := filepath.FromSlash(e.name)
@@ -69,7 +69,7 @@ type Listing struct {
 // Has reports whether the artifact holds a file of this name.
 func (l *Listing) Has(name string) bool { return l.files[path.Clean(name)] }
 
-// List says what an artifact holds, or with *Unsafe or *TooLarge why it is never unpacked.
+// List returns the content of an artifact, or *Unsafe or *TooLarge if it must not be unpacked.
 func List(ctx context.Context, b Blob, limits Limits) (*Listing, error) {
 	l := &Listing{files: map[string]bool{}}
 	kind, err := walk(ctx, b, limits, func(e entry, _ io.Reader) error {
@@ -82,9 +82,9 @@ func List(ctx context.Context, b Blob, limits Limits) (*Listing, error) {
 	return l, err
 }
 
-// Inspector lists artifacts, and remembers the last it has seen: an id says what it lists.
+// Inspector lists artifacts and caches the last ones: an id determines its listing.
 type Inspector struct {
-	store Store
+	store *Store
 	turn  chan struct{} // one is read at a time: a large one takes seconds
 
 	mu    sync.Mutex
@@ -100,11 +100,11 @@ type inspected struct {
 const remembered = 16
 
 // NewInspector lists the artifacts of a store.
-func NewInspector(s Store) *Inspector { return &Inspector{store: s, turn: make(chan struct{}, 1)} }
+func NewInspector(s *Store) *Inspector { return &Inspector{store: s, turn: make(chan struct{}, 1)} }
 
-// Inspect lists an artifact of the tenant's.
+// Inspect lists an artifact of the tenant.
 func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listing, error) {
-	b, err := i.store.Open(ctx, t, id) // also of what is known: it may be another tenant's
+	b, err := i.store.Open(ctx, t, id) // even if it is cached: it may be another tenant's
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listi
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if k, ok := i.recall(id); ok { // who had the turn before may have wanted the same
+	if k, ok := i.recall(id); ok { // the previous holder of the turn may have wanted the same
 		return k.list, k.err
 	}
 	l, err := List(ctx, b, DefaultLimits)
@@ -136,7 +136,7 @@ func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listi
 	return l, err
 }
 
-// recall returns what was seen of an artifact lately.
+// recall returns the cached listing of an artifact.
 func (i *Inspector) recall(id string) (k inspected, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

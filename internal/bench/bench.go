@@ -13,26 +13,28 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Options are the options of a run. All numbers are set; whoever asks people for them checks them.
+// Options are the options of a run. All numbers are set; the caller validates user input.
 type Options struct {
-	// Open makes a fresh, migrated store, and what closes and removes it. It is called once a phase and turn.
+	// Open makes a fresh, migrated store, and a function that closes and removes it. It is called once per phase and
+	// turn.
 	Open func(ctx context.Context) (engine.Store, func(ctx context.Context) error, error)
 	Load
 	Jobs    int           // in each phase of throughput
 	Singles int           // jobs created one by one
 	Callers int           // who do so at once
 	Samples int           // of the idle pickup
-	Rate    int           // jobs a second in the phase rate; 0: that phase is left out
+	Rate    int           // jobs a second in the phase rate; 0: skip that phase
 	RateFor time.Duration // how long that phase creates
 	Only    []string      // names of measurements; none: all
 	Watch   Watcher       // nil: nobody looks
 }
 
-// Watcher is told how a run goes.
+// Watcher is told the progress of a run.
 type Watcher interface {
-	// Begin says that a measurement has begun; done tells how much of the total is done, at any time.
+	// Begin reports that a measurement has begun; done may be called at any time and returns how much of the total is
+	// done.
 	Begin(name string, total int, done func() int)
-	// End says that the latest one has ended.
+	// End reports that the current measurement has ended.
 	End()
 }
 
@@ -45,7 +47,7 @@ func Names() []string {
 	return all
 }
 
-// Wrong says that a run lost or doubled executions.
+// Wrong is the error of a run that lost or repeated executions.
 type Wrong struct{ Tally }
 
 func (w Wrong) Error() string {
@@ -59,7 +61,7 @@ func (w Wrong) Error() string {
 // cleanTime limits how long it takes to remove a temporary store.
 const cleanTime = 30 * time.Second
 
-// Run measures. A run that lost or doubled anything returns Wrong beside its report.
+// Run runs the measurements. If executions were lost or repeated, it returns Wrong beside its report.
 func Run(ctx context.Context, o Options) (Report, error) {
 	rep := Report{Cores: runtime.GOMAXPROCS(0), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	began := time.Now()
@@ -82,12 +84,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return rep, nil
 }
 
-// turns sets how often phases that are compared take turns: a shared machine is faster in
-// one second than in the next.
+// turns counts the turns of compared phases: a shared machine is faster in one second than in the next.
 const turns = 3
 
-// takeTurns runs phases that are compared with each other, in turns, each time from another end. What counts is the turn with the
-// median share, whole.
+// takeTurns runs compared phases in turns, reversing the order each time. The whole turn with the median share
+// counts.
 func takeTurns(ps []phase, o Options, rep *Report, run func(phase, Options) error) error {
 	rep.Turns = turns
 	watcher := o.Watch
@@ -125,7 +126,7 @@ func (w inTurn) Begin(name string, total int, done func() int) {
 	w.Watcher.Begin(fmt.Sprintf("%s, turn %d of %d", name, w.turn, turns), total, done)
 }
 
-// wanted are the phases that are asked for; those that are compared with each other are together.
+// wanted returns the requested phases; compared ones are together.
 func wanted(o Options) (out [][]phase) {
 	for _, p := range phases {
 		if !p.wanted(o) {
@@ -147,7 +148,7 @@ func (p phase) wanted(o Options) bool {
 	return len(o.Only) == 0 || slices.ContainsFunc(p.names, func(n string) bool { return slices.Contains(o.Only, n) })
 }
 
-// runPhase gives a phase a store of its own, and checks it before the store is removed.
+// runPhase runs a phase on its own store, and checks it before the store is removed.
 func runPhase(ctx context.Context, p phase, o Options, rep *Report) (err error) {
 	defer func() {
 		if err != nil {
@@ -159,7 +160,7 @@ func runPhase(ctx context.Context, p phase, o Options, rep *Report) (err error) 
 		return err
 	}
 	defer func() {
-		// Also after Ctrl-C: what was made is removed.
+		// Clean up after Ctrl-C, too.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 		defer cancel()
 		err = errors.Join(err, remove(clean))
@@ -180,7 +181,7 @@ func runPhase(ctx context.Context, p phase, o Options, rep *Report) (err error) 
 	return err
 }
 
-// watch tells the watcher, if there is one, of a measurement until end is called.
+// watch reports a measurement to the watcher, if there is one, until end is called.
 func watch(o Options, name string, total int, done func() int) (end func()) {
 	if o.Watch == nil {
 		return func() {}

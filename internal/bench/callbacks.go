@@ -24,18 +24,18 @@ import (
 
 const (
 	callbackSlots = 64
-	callbackRate  = 1000 // a second, at which the way to the target is timed
+	callbackRate  = 1000 // per second, at which latency is measured
 	callbackFor   = 5 * time.Second
 )
 
-// Callbacks measures how fast callbacks are made, and how long one takes from the end of its claim until its target has it.
+// Callbacks measures the rate of callbacks, and the time from the end of a claim until its target is called.
 type Callbacks struct {
 	PerS float64    `json:"per_s"`
 	Rate int        `json:"rate"`
 	Sent *Quantiles `json:"sent_ms"`
 }
 
-// callbacks makes signed callbacks to a target in this process: first as fast as it goes, then at a steady rate.
+// callbacks makes signed callbacks to a target in this process: first at full speed, then at a steady rate.
 func callbacks(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	t, err := newCallee(r)
 	if err != nil {
@@ -81,7 +81,7 @@ func callbacks(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// callee is a target, and the worker that calls it as one of a server's own does.
+// callee is a target, and the worker that calls it as a server's own worker would.
 type callee struct {
 	rig    *Rig
 	url    string
@@ -105,7 +105,7 @@ func newCallee(r *Rig) (*callee, error) {
 
 func (c *callee) close() { _ = c.server.Close() }
 
-// ServeHTTP notes when a callback has come.
+// ServeHTTP records when a callback arrived.
 func (c *callee) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	id := r.Header.Get("X-Execution-ID")
@@ -161,7 +161,7 @@ func (c *callee) work(ctx context.Context) (stop func(), err error) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait(); exec.Close() }), nil
 }
 
-// caller notes when attempts were claimed.
+// caller records when attempts were claimed.
 type caller struct {
 	source
 	callee *callee
@@ -181,7 +181,7 @@ func (c caller) Claim(ctx context.Context, s client.Session, limit int) ([]clien
 	return as, err
 }
 
-// noting is an executor that notes in the ledger what it runs.
+// noting is an executor that records in the ledger what it runs.
 type noting struct {
 	*executor.Executor
 	ledger *ledger

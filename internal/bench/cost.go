@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Cost is the CPU time that a job took, in microseconds. Unlike a rate it hardly depends on what else the machine does.
+// Cost is the CPU time of a job, in microseconds. Unlike a rate it hardly depends on the machine's other load.
 type Cost struct {
 	Process  float64 `json:"process_us"`            // callers, server and workers
 	Database float64 `json:"database_us,omitempty"` // all processes of a database server on this machine
@@ -19,17 +19,17 @@ type Cost struct {
 
 // backend is a store with a server whose processes may be found.
 type backend interface {
-	// Backend is the id of a process of the server's, as the server knows it.
+	// Backend returns the id of one of the server's processes, as the server knows it.
 	Backend(ctx context.Context) (int, error)
 }
 
 // meter reads the CPU time of this process and of the database's.
 type meter struct {
-	server int // the parent of the database's processes; 0: not to be found
+	server int // the parent of the database's processes; 0: not found
 	began  Cost
 }
 
-// newMeter begins to measure. Where the system does not say what it needs, it measures nothing.
+// newMeter begins to measure. On systems that do not provide CPU times it measures nothing.
 func newMeter(ctx context.Context, store engine.Store) *meter {
 	m := &meter{}
 	if b, ok := store.(backend); ok {
@@ -69,7 +69,7 @@ func (m *meter) read() (c Cost) {
 	return c
 }
 
-// parentOf is the parent of a process that has that name, and so has its parent; 0 if it is not so: then the process is on another machine.
+// parentOf returns the parent of the process if both have that name, else 0: then the process is on another machine.
 func parentOf(pid int, name string) int {
 	s, ok := readStat(strconv.Itoa(pid))
 	if !ok || s.name != name {
@@ -88,7 +88,7 @@ type stat struct {
 	own, ended  float64 // microseconds of CPU time, its own and of children that have ended
 }
 
-// tick is the unit in which Linux counts CPU time for others to read.
+// tick is the unit in which Linux reports CPU time.
 const tick = time.Second / 100
 
 func readStat(process string) (stat, bool) {
@@ -99,7 +99,7 @@ func readStat(process string) (stat, bool) {
 	return parseStat(b)
 }
 
-// parseStat reads "pid (name) state parent …": the name may hold anything.
+// parseStat reads "pid (name) state parent …"; the name may contain anything.
 func parseStat(b []byte) (s stat, ok bool) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || shut < open {

@@ -21,23 +21,23 @@ import (
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 )
 
-// recurs is the name of recurring jobs, by which their handler tells them from others. Their payload is their number.
+// recurs is the name of recurring jobs, by which their handler recognises them. Their payload is their number.
 const recurs = "bench recurring"
 
 // lookAhead sets how early executions are prepared, as in a server with default settings.
 const lookAhead = 5 * time.Second
 
-// fires keeps which instants of numbered recurring jobs were owed, became claimable and ran. Job i is owed first + every × k,
-// where its phase moves the first.
+// fires tracks which instants of numbered recurring jobs were due, became claimable and ran. Job i is due first +
+// every × k, where its phase moves the first.
 type fires struct {
 	first  time.Time     // of phase 0
 	every  time.Duration // whole seconds
 	phases int           // job i has phase i % phases, in seconds
-	count  int           // how many instants of each job there is room for
-	jobs   []job.ID      // by number; each is written by whoever creates it
-	until  time.Time     // none of these instants and later ones are measured; zero: all are
+	count  int           // instants of each job to allocate
+	jobs   []job.ID      // by number; each is written by its creator
+	until  time.Time     // instants before this one are measured; zero: all are
 
-	staged  atomic.Int64 // executions that the scheduler has made
+	staged  atomic.Int64 // executions that the scheduler has created
 	ran     atomic.Int64 // instants that ran
 	ended   atomic.Int64 // executions whose success was acknowledged
 	early   atomic.Int64 // starts before the instant
@@ -45,14 +45,14 @@ type fires struct {
 	shards  [64]fireShard
 
 	mu        sync.Mutex
-	claimable []time.Duration // guarded by mu: how long after it was due each execution could be claimed
-	last      time.Time       // guarded by mu: when the latest could
+	claimable []time.Duration // guarded by mu: how long after it was due each execution was claimable
+	last      time.Time       // guarded by mu: when the last one was
 }
 
-// fireShard is a part of the instants, so that slots do not wait for each other.
+// fireShard is a part of the instants, so that workers do not block each other.
 type fireShard struct {
 	mu    sync.Mutex
-	cells []cell                       // guarded by mu: of each job count
+	cells []cell                       // guarded by mu: count cells for each job
 	again map[job.ExecutionID]*doubled // guarded by mu: instants that started more than once
 }
 
@@ -77,15 +77,15 @@ func newFires(jobs, phases, count int, first time.Time, every time.Duration) *fi
 	return f
 }
 
-// at is the first instant of a job.
+// at returns the first instant of a job.
 func (f *fires) at(i int) time.Time {
 	return f.first.Add(time.Duration(i%f.phases) * time.Second)
 }
 
-// cell returns the cell of a job's k-th instant; the shard's lock is held.
+// cell returns the cell of a job's k-th instant; the caller holds the shard's lock.
 func (f *fires) cell(s *fireShard, i, k int) *cell { return &s.cells[i/len(f.shards)*f.count+k] }
 
-// stage notes that executions may be leased, as of an instant.
+// stage records that executions may be leased, as of an instant.
 func (f *fires) stage(rs []job.Ready, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *fires) stage(rs []job.Ready, now time.Time) {
 
 func (f *fires) measured(at time.Time) bool { return f.until.IsZero() || at.Before(f.until) }
 
-// begin notes that a handler was given an execution of a recurring job.
+// begin records that a handler received an execution of a recurring job.
 func (f *fires) begin(id job.ExecutionID, a client.Attempt, now time.Time) {
 	var n int
 	err := json.Unmarshal(a.Payload, &n)
@@ -159,7 +159,7 @@ func (f *fires) delays() (all []time.Duration) {
 
 func (f *fires) instant(i, k int) time.Time { return f.at(i).Add(time.Duration(k) * f.every) }
 
-// owed returns how many instants are due before one.
+// owed returns how many instants are due before the given one.
 func (f *fires) owed(before time.Time) (n int) {
 	for p := range f.phases {
 		each := len(f.jobs) / f.phases
@@ -173,7 +173,7 @@ func (f *fires) owed(before time.Time) (n int) {
 	return n
 }
 
-// check holds what ran against what was owed before an instant, and against the store. All that was staged has ended.
+// check compares what ran with what was due before an instant, and with the store. Everything staged must have ended.
 func (f *fires) check(ctx context.Context, store engine.Store, t tenant.ID, owed time.Time, checked *atomic.Int64) (Tally, error) {
 	tally := Tally{Early: int(f.early.Load()), Doubled: int(f.unknown.Load())}
 	for i := range f.shards {
@@ -224,7 +224,7 @@ func (f *fires) check(ctx context.Context, store engine.Store, t tenant.ID, owed
 	return tally, nil
 }
 
-// recurring is the definition of a recurring job of a number.
+// recurring returns the definition of the n-th recurring job.
 func recurring(n int, every time.Duration, start time.Time) job.Definition {
 	return job.Definition{
 		Name: recurs, Priority: job.DefaultPriority, Queue: job.DefaultQueue, Retry: job.DefaultRetry, Payload: strconv.AppendInt(nil, int64(n), 10),
@@ -233,10 +233,10 @@ func recurring(n int, every time.Duration, start time.Time) job.Definition {
 	}
 }
 
-// farAway is the interval of jobs that are only there.
+// farAway is the interval of jobs that never fire during the run.
 const farAway = 30 * 24 * time.Hour
 
-// loadFar creates n recurring jobs that fire in the days to come, from tomorrow on.
+// loadFar creates n recurring jobs that fire from tomorrow on.
 func (r *Rig) loadFar(ctx context.Context, t tenant.ID, n int, done *atomic.Int64) error {
 	tomorrow := r.Clock.Now().Truncate(time.Second).Add(24 * time.Hour)
 	return r.loadRecurring(ctx, t, n, done, func(i int) (job.Definition, time.Time) {
@@ -253,7 +253,7 @@ func (r *Rig) loadFires(ctx context.Context, t tenant.ID, done *atomic.Int64) er
 	}, f.jobs)
 }
 
-// loadRecurring creates n jobs in batches, straight through the port; ids, if not nil, takes theirs.
+// loadRecurring creates n jobs in batches, straight through the port; ids, if not nil, receives their ids.
 func (r *Rig) loadRecurring(ctx context.Context, t tenant.ID, n int, done *atomic.Int64, def func(i int) (job.Definition, time.Time), ids []job.ID) error {
 	batch := r.load.Batch
 	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, b int) error {
@@ -276,7 +276,7 @@ func (r *Rig) loadRecurring(ctx context.Context, t tenant.ID, n int, done *atomi
 	})
 }
 
-// Schedule starts a scheduler, as a server does; stop returns when it has stopped.
+// Schedule starts a scheduler, as a server does; stop returns once it has stopped.
 func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
 	cfg := scheduler.Config{LookAhead: lookAhead, Lanes: scheduler.Lanes(r.store), Log: r.quiet, Hint: r.Dispatch.Offer}
 	ticks := map[string]loop.Tick{}
@@ -288,7 +288,7 @@ func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
 		cfg.Owner, ticks["ownership"] = k.Holding, k.Tick
 	}
 	s := scheduler.New(stager{r.store, r}, r.Clock, cfg)
-	// A pass that has begun comes to its end, so that all that it stored is counted.
+	// A running pass completes, so that everything it stored is counted.
 	ticks["scheduler"] = func(ctx context.Context) (time.Duration, error) { return s.Tick(context.WithoutCancel(ctx)) }
 	running, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -298,21 +298,21 @@ func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() }), nil
 }
 
-// stager is a store, and a note of what is staged in it.
+// stager is a store that records what is staged in it.
 type stager struct {
 	engine.Store
 	rig *Rig
 }
 
-// Fire fires, and notes what may be leased then.
+// Fire fires, and records what may be leased then.
 func (s stager) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (engine.Fired, error) {
 	got, err := s.Store.Fire(ctx, fs, f)
 	s.rig.fires.stage(got.Ready, s.rig.Clock.Now())
 	return got, err
 }
 
-// reach waits until a count has come to what is wanted; not all: it has not changed for as long as patience.
-func (r *Rig) reach(ctx context.Context, count func() int64, want func() int64) (all bool, err error) {
+// waitFor waits until a count reaches a target; it returns all=false if the count has not changed for patience.
+func (r *Rig) waitFor(ctx context.Context, count func() int64, want func() int64) (all bool, err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	before, since := int64(-1), time.Now()
@@ -335,7 +335,7 @@ func (r *Rig) reach(ctx context.Context, count func() int64, want func() int64) 
 	}
 }
 
-// delayOf sums up delays, which it sorts: half, all but a hundredth, the longest.
+// delayOf sorts delays and returns their median, 99th percentile and maximum.
 func delayOf(all []time.Duration) (p50, p99, most float64) {
 	slices.Sort(all)
 	return rank(all, 0.5), rank(all, 0.99), rank(all, 1)

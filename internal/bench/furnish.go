@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,9 +23,11 @@ type furniture struct {
 	operations []string
 	tenants    []string
 	workers    []string
+	workflows  []string
+	runs       []string // of workflows
 }
 
-// count keeps what was counted of the day before loading began, and of the failures of the week, as servers would have.
+// count stores the counts of the day before loading began, and of the week's failures, as servers would have.
 func (s *stock) count(ctx context.Context) error {
 	server := engine.ServerID(uuid.New())
 	now := s.began.Truncate(time.Minute)
@@ -95,7 +98,7 @@ func (s *stock) count(ctx context.Context) error {
 	return nil
 }
 
-// one is one of the jobs whose ids are known.
+// one returns one of the jobs whose ids are known.
 func (s *stock) one() job.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +109,7 @@ func (s *stock) one() job.ID {
 	return id
 }
 
-// furnish makes what else an installation has, over HTTP as people do.
+// furnish creates everything else an installation has, over HTTP like a user.
 func (s *stock) furnish(ctx context.Context, a *asker) error {
 	for i := range 20 {
 		n := strconv.Itoa(i)
@@ -144,6 +147,32 @@ func (s *stock) furnish(ctx context.Context, a *asker) error {
 		}
 		s.furniture.operations = append(s.furniture.operations, begun.Operation)
 	}
+	for i := range 5 {
+		var made struct {
+			ID string `json:"workflow_id"`
+		}
+		body, err := a.send(ctx, "POST", "/workflows", chain(fmt.Sprintf("workflow %d", i), 1+i*i*50))
+		if err == nil {
+			err = json.Unmarshal(body, &made)
+		}
+		if err != nil {
+			return err
+		}
+		s.furniture.workflows = append(s.furniture.workflows, made.ID)
+		for range 10 {
+			var run struct {
+				ID string `json:"workflow_run_id"`
+			}
+			body, err := a.send(ctx, "POST", "/workflows/"+made.ID+"/trigger", "{}")
+			if err == nil {
+				err = json.Unmarshal(body, &run)
+			}
+			if err != nil {
+				return err
+			}
+			s.furniture.runs = append(s.furniture.runs, run.ID)
+		}
+	}
 	for _, t := range s.tenants {
 		s.furniture.tenants = append(s.furniture.tenants, string(t))
 	}
@@ -162,13 +191,29 @@ func (s *stock) furnish(ctx context.Context, a *asker) error {
 	return err
 }
 
-// asker asks over HTTP, with a key.
+// chain is a workflow of n nodes in sequence, of which the first is a map.
+func chain(name string, nodes int) string {
+	var b strings.Builder
+	for i := range nodes {
+		after := ""
+		if i > 0 {
+			after = fmt.Sprintf(`, "depends_on": ["n%d"]`, i-1)
+		}
+		if i == 0 {
+			after = `, "map": 3`
+		}
+		fmt.Fprintf(&b, `, {"key": "n%d"%s, "execution": {"target": "simulate", "work_kind": "noop"}}`, i, after)
+	}
+	return `{"name": "` + name + `", "nodes": [` + b.String()[2:] + `]}`
+}
+
+// asker sends requests over HTTP, with a key.
 type asker struct {
 	base, key string
 	http      http.Client
 }
 
-// send makes a request that has to succeed.
+// send makes a request that must succeed.
 func (a *asker) send(ctx context.Context, method, path, body string) ([]byte, error) {
 	status, answer, err := a.do(ctx, method, path, body)
 	if err == nil && status/100 != 2 {

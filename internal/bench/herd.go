@@ -21,8 +21,8 @@ type HerdOptions struct {
 	Trickle int // executions per second of another tenant meanwhile
 }
 
-// Herd loads recurring jobs that are all due at one instant, and measures how soon they can be claimed, how soon all have run,
-// and what another tenant feels of it.
+// Herd creates recurring jobs that are all due at one instant, and measures how soon they can be claimed, how soon
+// all have run, and how another tenant is affected.
 func Herd(ctx context.Context, o HerdOptions) (GoalReport, error) {
 	name := fmt.Sprintf("%s jobs due in the same second, %s executions per second of another tenant", thousands(o.Herd), thousands(o.Trickle))
 	rep, err := measure(ctx, o.Options, name, func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error) { return herd(ctx, r, o, rep) })
@@ -70,7 +70,7 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	if err := r.until(ctx, at); err != nil {
 		return Tally{}, err
 	}
-	_, err = r.reach(ctx, r.fires.ended.Load, func() int64 { return int64(o.Herd) })
+	_, err = r.waitFor(ctx, r.fires.ended.Load, func() int64 { return int64(o.Herd) })
 	all := r.Clock.Now().Sub(at)
 	delays, lost := trickle()
 	if err != nil {
@@ -111,13 +111,13 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	return Tally{t.Accepted + others.Accepted, t.Lost + others.Lost, t.Doubled + others.Doubled, t.Early}, err
 }
 
-// foreseen returns how long before its instant a herd is loaded, in whole seconds, as instants are: a scheduler that runs all the
-// time sees it coming.
+// foreseen returns how long before its instant a herd is loaded, in whole seconds, as instants are: a scheduler that
+// runs all the time sees it coming.
 func foreseen(jobs int) time.Duration {
 	return min(schedule.HerdAhead, time.Duration((jobs+999)/1000)*time.Second)
 }
 
-// staging waits until so many are staged, or an instant has come.
+// staging waits until n executions are staged, or an instant has come.
 func (r *Rig) staging(ctx context.Context, at time.Time, jobs int) error {
 	for r.Clock.Now().Before(at) && r.fires.staged.Load() < int64(jobs) {
 		if err := until(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
@@ -127,8 +127,8 @@ func (r *Rig) staging(ctx context.Context, at time.Time, jobs int) error {
 	return nil
 }
 
-// trickle creates jobs that run at once, at a rate, until stop is called; delays are then from when each should have been
-// created to its start.
+// trickle creates jobs that run at once, at a rate, until stop is called; delays then holds the times from when each
+// should have been created to its start.
 func (r *Rig) trickle(ctx context.Context, p tenant.Principal, rate int) (stop func() (delays func(*Rig) []time.Duration, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	type created struct {
@@ -151,7 +151,7 @@ func (r *Rig) trickle(ctx context.Context, p tenant.Principal, rate int) (stop f
 			calls.Go(func() {
 				ctx := context.WithoutCancel(ctx)
 				id, err := r.Create(ctx, p)
-				for errors.Is(err, engine.ErrUnavailable) { // it is to come again, and its delay counts from when it came first
+				for errors.Is(err, engine.ErrUnavailable) { // it is retried, and its delay counts from the first try
 					if err = until(ctx, time.Now().Add(50*time.Millisecond)); err == nil {
 						id, err = r.Create(ctx, p)
 					}

@@ -14,13 +14,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// ledger keeps what was accepted, what handlers were given and what ended, to be held against the store.
+// ledger records what was accepted, what handlers received and what ended, to compare with the store.
 type ledger struct {
 	start  time.Time
 	shards [64]shard
-	first  atomic.Int64  // when the first handler began since it was last asked for, after the start; 0: none has
+	first  atomic.Int64  // when the first handler began since the last query, after the start; 0: none has
 	last   atomic.Int64  // when ends were last acknowledged, after the start
-	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged, and, until they are entered, some twice
+	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged; until they are entered, some are counted twice
 	news   chan struct{} // ended may have grown
 
 	mu       sync.Mutex
@@ -35,23 +35,23 @@ type made struct {
 	execution job.ExecutionID
 }
 
-// shard is a part of the records, so that slots do not wait for each other. What happens is noted in a row and entered into the
-// records later: looking them up would cost as much as much of what is measured.
+// shard is a part of the records, so that workers do not block each other. Events are first appended to a list and
+// entered into the records later: looking the records up would cost as much as much of what is measured.
 type shard struct {
 	mu      sync.Mutex
 	notes   []note                     // guarded by mu
 	records map[job.ExecutionID]record // guarded by mu
 }
 
-// note is that a handler was given an execution, or that its success was acknowledged.
+// note records that a handler received an execution, or that its success was acknowledged.
 type note struct {
 	id    job.ExecutionID
 	began time.Duration // after the start
 	ended bool
 }
 
-// record records the outcome of an execution, as seen from the worker. There are very many, so that it is short and holds
-// nothing that the collector of garbage would have to follow.
+// record holds the outcome of an execution, as seen from the worker. There are very many, so it is small and holds no
+// pointers for the garbage collector to follow.
 type record struct {
 	began time.Duration // when its handler first began, after the start
 	runs  int32         // how often it did
@@ -68,7 +68,7 @@ func newLedger() *ledger {
 
 func (l *ledger) shard(id job.ExecutionID) *shard { return &l.shards[id[len(id)-1]%64] }
 
-// accept notes what the service has accepted.
+// accept records what the service has accepted.
 func (l *ledger) accept(t tenant.ID, all ...service.NewJob) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *ledger) accept(t tenant.ID, all ...service.NewJob) {
 	l.count.Add(int64(len(all)))
 }
 
-// begin notes that a handler was given an execution.
+// begin records that a handler received an execution.
 func (l *ledger) begin(id job.ExecutionID, at time.Time) {
 	if l.first.Load() == 0 {
 		l.first.CompareAndSwap(0, int64(at.Sub(l.start)))
@@ -86,7 +86,7 @@ func (l *ledger) begin(id job.ExecutionID, at time.Time) {
 	l.note(note{id: id, began: at.Sub(l.start)})
 }
 
-// end notes that the success of an execution was acknowledged.
+// end records that the success of an execution was acknowledged.
 func (l *ledger) end(id job.ExecutionID) {
 	l.note(note{id: id, ended: true})
 	l.ended.Add(1)
@@ -99,7 +99,7 @@ func (l *ledger) note(n note) {
 	s.mu.Unlock()
 }
 
-// enter enters what was noted into the records of a shard, whose lock the caller has.
+// enter moves events into the records of a shard; the caller holds its lock.
 func (l *ledger) enter(s *shard) {
 	for _, n := range s.notes {
 		r, known := s.records[n.id]
@@ -121,10 +121,10 @@ func (l *ledger) enter(s *shard) {
 	s.notes = s.notes[:0]
 }
 
-// acknowledged says that ends were, which are noted after it.
+// acknowledged counts acknowledged ends, whose events follow.
 func (l *ledger) acknowledged() { l.last.Store(int64(time.Since(l.start))) }
 
-// tell wakes whoever waits for ends.
+// tell wakes the goroutines that wait for ends.
 func (l *ledger) tell() {
 	select {
 	case l.news <- struct{}{}:
@@ -132,7 +132,7 @@ func (l *ledger) tell() {
 	}
 }
 
-// rate returns how many of n a second were done from an instant until the last end.
+// rate returns the rate of n ends, from an instant until the last end.
 func (l *ledger) rate(n int, from time.Duration) float64 {
 	took := time.Duration(l.last.Load()) - from
 	if n <= 0 || took <= 0 {
@@ -149,16 +149,16 @@ func (l *ledger) record(id job.ExecutionID) record {
 	return s.records[id]
 }
 
-// done reports whether all that was accepted has ended.
+// done reports whether everything accepted has ended.
 func (l *ledger) done() bool {
 	if l.ended.Load() < l.count.Load() {
 		return false
 	}
-	l.size() // what was counted twice no longer is
+	l.size() // events counted twice are entered now
 	return l.ended.Load() >= l.count.Load()
 }
 
-// wait returns when all that was accepted has ended, or, with all false, nothing has for as long as patience.
+// wait returns when everything accepted has ended, or all=false when nothing has ended for patience.
 func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, err error) {
 	stalled := time.NewTimer(patience)
 	defer stalled.Stop()
@@ -182,14 +182,14 @@ func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, er
 type Tally struct {
 	Accepted int // executions
 	Lost     int // of these, those that did not succeed
-	Doubled  int // those that were run or ended more than once for no reason that the store knows, or that nobody asked for
-	Early    int // those that were run before their instant
+	Doubled  int // those that ran or ended more than once for no reason known to the store, or that nobody asked for
+	Early    int // those that ran before their instant
 }
 
-// checkBatch sets how many jobs are looked up at once.
+// checkBatch bounds the jobs looked up at once.
 const checkBatch = 1000
 
-// check holds the ledger against the store.
+// check compares the ledger with the store.
 func (l *ledger) check(ctx context.Context, store engine.Store) (t Tally, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +230,7 @@ func (l *ledger) check(ctx context.Context, store engine.Store) (t Tally, err er
 	return t, nil
 }
 
-// unjustified reports whether an execution was run more often than the leases that the store has noted as lost account for.
+// unjustified reports whether an execution ran more often than the lost leases in the store account for.
 func unjustified(ctx context.Context, store engine.Store, t tenant.ID, id job.ExecutionID, runs int) (bool, error) {
 	e, err := store.Execution(ctx, t, id)
 	if err != nil {
@@ -239,7 +239,7 @@ func unjustified(ctx context.Context, store engine.Store, t tenant.ID, id job.Ex
 	return runs > 1+e.Lost, nil
 }
 
-// size returns how many executions have records when all is entered.
+// size returns how many executions have records after all events are entered.
 func (l *ledger) size() int {
 	n := 0
 	for i := range l.shards {

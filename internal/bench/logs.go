@@ -21,18 +21,18 @@ type Logged struct {
 }
 
 const (
-	logLines = 50_000 // that one job writes at most, below the limit of an attempt
+	logLines = 50_000 // lines one job writes at most, below the limit of an attempt
 	logWidth = 100    // bytes of each
 )
 
-// logs has one job write lines as fast as it can, and looks whether each is kept once, in order.
+// logs makes one job write lines as fast as it can, and checks that each is stored once, in order.
 func logs(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	id, err := r.Create(ctx, everybody)
 	if err != nil {
 		return err
 	}
 	lines := min(logLines, o.Jobs)
-	e := &loud{handler: handler{r.ledger, r.fires, r.Clock}, lines: lines}
+	e := &loud{handler: handler{r.ledger, r.fires, r.runs, r.Clock}, lines: lines}
 	defer watch(o, "logs", lines, func() int { return int(e.wrote.Load()) })()
 	door := api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
 	defer r.workFrom(door, e)()

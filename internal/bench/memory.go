@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// peakMemory is the most memory this process has had in use, in bytes: what the system says, or
-// else what the runtime has asked it for.
+// peakMemory returns the peak memory of this process in bytes, from the system or else from the Go runtime.
 func peakMemory() uint64 {
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		if n := highWater(status); n > 0 {

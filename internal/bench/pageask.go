@@ -25,13 +25,13 @@ type PageMeasure struct {
 	Met     bool    `json:"met"`
 	Refused int     `json:"refused"` // not answered with 200
 	Problem string  `json:"problem,omitempty"`
-	// Disturbed counts how often it was requested again, because the host took CPU time away meanwhile.
+	// Disturbed counts the repeated requests because the host took CPU time away.
 	Disturbed int `json:"disturbed"`
 
 	group string
 }
 
-// title tells a page from others.
+// title returns the title of a page.
 func (p *PageMeasure) title() string {
 	if p.Callers > 1 {
 		return fmt.Sprintf("%s, %d callers", strings.TrimSpace(p.Name), p.Callers)
@@ -39,14 +39,14 @@ func (p *PageMeasure) title() string {
 	return strings.TrimSpace(p.Name)
 }
 
-// timed gathers what the requests for a page took.
+// timed collects the times of the requests for a page.
 type timed struct {
 	PageMeasure
 	mu   sync.Mutex
-	took []time.Duration // guarded by mu, as what is refused
+	took []time.Duration // guarded by mu, like refused
 }
 
-// get makes a request for a page, and measures one that the host did not disturb.
+// get requests a page, and repeats the request if the host disturbed it.
 func (t *timed) get(ctx context.Context, a *asker, path string) ([]byte, error) {
 	var status int
 	var body []byte
@@ -66,14 +66,14 @@ func (t *timed) get(ctx context.Context, a *asker, path string) ([]byte, error) 
 	return body, nil
 }
 
-// timed makes a request, and says how long it took.
+// timed makes a request, and returns its duration.
 func (a *asker) timed(ctx context.Context, path string) (status int, body []byte, took time.Duration, err error) {
 	began := time.Now()
 	status, body, err = a.do(ctx, "GET", path, "")
 	return status, body, time.Since(began), err
 }
 
-// note takes in what a request took, and whether it was answered.
+// note records the duration of a request, and whether it succeeded.
 func (t *timed) note(path string, status int, body []byte, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +100,8 @@ func (t *timed) measure() PageMeasure {
 	return m
 }
 
-// ask asks for every page: one request at a time, page by page through long lists, screen by screen, and then all of them mixed by
-// some callers at once.
+// ask requests every page: one request at a time, page by page through long lists, screen by screen, and then all of
+// them mixed by several callers at once.
 func ask(ctx context.Context, a *asker, s *stock, o PagesOptions, rep *GoalReport) error {
 	var asked atomic.Int64
 	turned := walkPages * len(walks)
@@ -146,7 +146,7 @@ func askAlone(ctx context.Context, a *asker, s *stock, o PagesOptions, rep *Goal
 	return nil
 }
 
-// askTogether has some callers ask for all pages in any order.
+// askTogether makes several callers request all pages in random order.
 func askTogether(ctx context.Context, a *asker, s *stock, o PagesOptions, rep *GoalReport, count func(int)) error {
 	all := make([]*timed, len(pageTable))
 	var order []int
@@ -171,7 +171,7 @@ func askTogether(ctx context.Context, a *asker, s *stock, o PagesOptions, rep *G
 // browserConnections is the number of requests that a browser makes to a server at once.
 const browserConnections = 6
 
-// show asks for all that a screen does.
+// show makes all requests of a screen.
 func (x display) show(ctx context.Context, a *asker, s *stock, t *timed) error {
 	parts := &timed{}
 	var took time.Duration
@@ -209,7 +209,7 @@ func pageNamed(name string) page {
 	return pageTable[i]
 }
 
-// walkList turns the pages of a list, and sees that nothing comes twice.
+// walkList pages through a list, and checks that nothing is repeated.
 func walkList(ctx context.Context, a *asker, t *timed, query, rows, id string, count func(int)) error {
 	seen := map[string]bool{}
 	defer func() { count(max(0, walkPages-len(t.took))) }()
@@ -246,7 +246,7 @@ func walkList(ctx context.Context, a *asker, t *timed, query, rows, id string, c
 	return nil
 }
 
-// Unanswered says that requests were not answered as they should be.
+// Unanswered is the error that requests failed.
 type Unanswered struct {
 	Requests, Refused int
 	Problem           string // the first one
@@ -267,7 +267,7 @@ func (r GoalReport) requests() (u Unanswered) {
 	return u
 }
 
-// refused is Unanswered where something was.
+// refused returns Unanswered if a request failed.
 func (r GoalReport) refused() error {
 	if u := r.requests(); u.Refused > 0 {
 		return u
@@ -275,7 +275,7 @@ func (r GoalReport) refused() error {
 	return nil
 }
 
-// answered is the last line of a report of pages, and its colour.
+// answered returns the last line of a report of pages, and its colour.
 func (r GoalReport) answered() (text, code string) {
 	u := r.requests()
 	met := 0
@@ -305,7 +305,7 @@ func (r GoalReport) disturbed() (n int) {
 	return n
 }
 
-// writePages prints a line for each page.
+// writePages prints one line per page.
 func (r GoalReport) writePages(b *strings.Builder, paint func(code, text string) string) {
 	group := ""
 	for _, p := range r.Pages {

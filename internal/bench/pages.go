@@ -18,22 +18,23 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// PagesOptions are the options of Pages: how many Jobs are stored, how many Samples are taken of each page, and by how many
-// Callers at once after one alone has asked.
+// PagesOptions are the options of Pages: how many Jobs are stored, how many Samples are taken of each page, and the
+// number of concurrent Callers after the sequential requests.
 type PagesOptions struct {
 	Options
 	Executions int           // that are stored
-	Settle     time.Duration // for which nothing is asked after loading; 0: by how many executions there are
+	Settle     time.Duration // the pause after loading; 0: depends on the number of executions
 }
 
 const (
 	goalList   = 100.0 // ms, p99, of lists and histories
-	goalPage   = 200.0 // ms, p99, of all else that the dashboard asks for, and of each of its screens
-	walkPages  = 200   // that are turned one after the other
+	goalPage   = 200.0 // ms, p99, of all other requests of the dashboard, and of each of its screens
+	walkPages  = 200   // pages walked in sequence
 	settleMost = time.Minute
 )
 
-// Pages stores jobs and executions as they are in life, and measures how long the API takes for whatever the dashboard asks it.
+// Pages stores a realistic number of jobs and executions, and measures how long the API takes for the requests of the
+// dashboard.
 func Pages(ctx context.Context, o PagesOptions) (GoalReport, error) {
 	name := fmt.Sprintf("pages over %s jobs and %s executions", thousands(o.Jobs), thousands(o.Executions))
 	var counter *feed.Counter
@@ -89,11 +90,11 @@ func pages(ctx context.Context, r *Rig, counter *feed.Counter, o PagesOptions, r
 	return Tally{Accepted: int(s.made.Load()) + s.waiting}, nil
 }
 
-// fill loads the stock, waits until all of it is counted, and for a while, in which a database does what it does by itself.
+// fill loads the stock, waits until all of it is counted, and then waits while the database does its background work.
 func (s *stock) fill(ctx context.Context, counter *feed.Counter, o PagesOptions, rep *GoalReport) error {
 	stopCounting := inBackground(func(ctx context.Context) {
 		for ctx.Err() == nil {
-			wait, err := counter.Tick(context.WithoutCancel(ctx)) // it is asked again at once while it has more
+			wait, err := counter.Tick(context.WithoutCancel(ctx)) // it asks to be called again at once while it has more
 			if err == nil && wait <= time.Second {
 				continue
 			}
@@ -132,7 +133,7 @@ func (s *stock) fill(ctx context.Context, counter *feed.Counter, o PagesOptions,
 	return until(ctx, time.Now().Add(settle))
 }
 
-// inBackground runs f until stop is called, which returns when it has ended.
+// inBackground runs f until stop is called, which returns when f has ended.
 func inBackground(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// page is something that the dashboard asks the API for.
+// page is a request that the dashboard makes to the API.
 type page struct {
 	name  string
-	route string // as the API's table has it, behind /api/v1
+	route string // as in the API's table, after /api/v1
 	goal  float64
-	query func(c *chance) string // what a request adds to the route, and the ids in it, see chance.path
+	query func(c *chance) string // returns the query to add to the route, and the ids in it, see chance.path
 }
 
-// chance chooses what requests are about.
+// chance chooses the subjects of requests.
 type chance struct {
 	stock *stock
 	id    string // of what the route is about
 }
 
-// of is one of some ids; if there are none, of nothing that there is.
+// of returns one of the ids; if there are none, an unknown one.
 func of(ids []string) string {
 	if len(ids) == 0 {
 		return nothing()
@@ -31,17 +31,17 @@ func of(ids []string) string {
 	return ids[rand.IntN(len(ids))]
 }
 
-// nothing is an id that nothing has.
+// nothing returns an unknown id.
 func nothing() string {
 	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", 0x01900000+rand.Uint32N(0xffff), 0x1000+rand.Uint32N(0xefff), rand.Uint32N(0xfff), rand.Uint32N(0xfff), rand.Uint64N(1<<48))
 }
 
 func text(s string) string { return url.QueryEscape(s) }
 
-// name is that of one of the jobs.
+// name returns the name of one of the jobs.
 func (c *chance) name() string { return text(nameOf(rand.IntN(c.stock.jobs)/5*5 + 1)) }
 
-// span is some time of the month, in a query.
+// span returns a time range of the month, as a query.
 func (c *chance) span(d time.Duration) string {
 	from := c.stock.began.Add(-rand.N(month))
 	return "start_date=" + text(from.Format(time.RFC3339)) + "&end_date=" + text(from.Add(d).Format(time.RFC3339))
@@ -86,21 +86,21 @@ func (c *chance) jobs(n int) string {
 	return strings.Join(all, ",")
 }
 
-// path is a request for a page.
+// path returns the path of a request for a page.
 func (p page) path(s *stock) string {
 	c := &chance{stock: s}
 	q := p.query(c)
-	path := strings.NewReplacer("{id}", url.PathEscape(c.id), "{queue}", url.PathEscape(c.id)).Replace(p.route)
+	path := strings.NewReplacer("{id}", url.PathEscape(c.id), "{queue}", url.PathEscape(c.id), "{key}", "n0").Replace(p.route)
 	if q != "" {
 		path += "?" + q
 	}
 	return path
 }
 
-// plainly asks for the route with the same query each time.
+// plainly requests the route with the same query each time.
 func plainly(q string) func(*chance) string { return func(*chance) string { return q } }
 
-// about asks for one of some things.
+// about requests one of several things.
 func about(id func(*chance) string, q string) func(*chance) string {
 	return func(c *chance) string { c.id = id(c); return q }
 }
@@ -109,8 +109,10 @@ func anyJob(c *chance) string       { return c.job() }
 func busyJob(c *chance) string      { return c.busy() }
 func anyExecution(c *chance) string { return c.execution() }
 func anyQueue(*chance) string       { return of(queues) }
+func anyWorkflow(c *chance) string  { return of(c.stock.furniture.workflows) }
+func anyRun(c *chance) string       { return of(c.stock.furniture.runs) }
 
-// pageTable lists what screens ask for. What matches nothing, or is rare, is the most that an index can be asked for.
+// pageTable lists the requests of screens. Filters that match little or nothing are the hardest for an index.
 var pageTable = []page{
 	{"jobs", "/jobs", goalList, plainly("limit=50")},
 	{"jobs, for their tags", "/jobs", goalList, plainly("limit=200")},
@@ -199,6 +201,17 @@ var pageTable = []page{
 	{"why an execution waits", "/executions/{id}/explain", goalPage, about(func(c *chance) string { return of(c.stock.wait.ids) }, "")},
 	{"log of an execution", "/executions/{id}/logs", goalPage, about(func(c *chance) string { return of(c.stock.logged.ids) }, "limit=1000")},
 
+	{"workflows", "/workflows", goalList, plainly("limit=50")},
+	{"workflow", "/workflows/{id}", goalPage, about(anyWorkflow, "")},
+	{"graph of a workflow", "/workflows/{id}/graph", goalPage, about(anyWorkflow, "")},
+	{"runs of workflows", "/workflow-runs", goalList, plainly("limit=50")},
+	{"runs of a workflow", "/workflow-runs", goalList, func(c *chance) string { return "limit=50&workflow=" + anyWorkflow(c) }},
+	{"run of a workflow", "/workflow-runs/{id}", goalPage, about(anyRun, "")},
+	{"why a run waits", "/workflow-runs/{id}/explain", goalPage, about(anyRun, "")},
+	{"items of a map", "/workflow-runs/{id}/nodes/{key}/items", goalList, about(anyRun, "limit=50")},
+	{"approvals", "/approvals", goalList, plainly("limit=50")},
+	{"versions of a workflow", "/workflows/{id}/versions", goalList, about(anyWorkflow, "limit=20")},
+
 	{"dead letters", "/dead-letters", goalList, plainly("limit=50")},
 	{"dead letters of a job", "/dead-letters", goalList, func(c *chance) string { return "limit=50&job_id=" + c.busy() }},
 	{"dead letters by reason", "/dead-letters", goalList, plainly("limit=50&reason=ATTEMPTS_EXHAUSTED")},
@@ -256,7 +269,7 @@ var pageTable = []page{
 	{"audit, verified", "/audit/verify", goalPage, plainly("")},
 }
 
-// display is a screen of the dashboard: what it asks for at once, and then for what depends on that.
+// display is a screen of the dashboard: what it requests at once, and then what depends on the answers.
 type display struct {
 	name  string
 	waves [][]string // names of pages
@@ -280,7 +293,7 @@ var screens = []display{
 	{"Tenants", [][]string{{"session", "tenants"}}},
 }
 
-// walks are lists that are turned page by page.
+// walks lists the lists to page through.
 var walks = []struct{ name, route, query, rows, id string }{
 	{"jobs, page by page", "/jobs", "limit=50", "jobs", "job_id"},
 	{"executions, page by page", "/executions", "limit=50", "executions", "execution_id"},

@@ -10,10 +10,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
+// phase is one load on a fresh store, and its measurements. It leaves nothing unfinished, so that all can be checked.
 type phase struct {
-	names    []string // of its measurements; any of them asks for it
-	compared bool     // with the others that are: they take turns
+	names    []string // names of its measurements; any of them selects it
+	compared bool     // it takes turns with the other compared phases
 	skip     func(o Options) bool
 	run      func(ctx context.Context, r *Rig, o Options, rep *Report) error
 }
@@ -38,7 +38,7 @@ func perSecond(n int, since time.Time) float64 {
 	return round(float64(n)/time.Since(since).Seconds(), 1)
 }
 
-// backlog creates all jobs, and only then works them off.
+// backlog creates all jobs, and only then processes them.
 func backlog(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	end := watch(o, "insert", o.Jobs, r.Accepted)
 	m := newMeter(ctx, r.store)
@@ -55,7 +55,7 @@ func backlog(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return err
 }
 
-// workOff runs what waits until nothing does, and answers executions a second, from the start of the first handler on.
+// workOff processes all waiting executions, and returns executions a second, from the start of the first handler on.
 func workOff(ctx context.Context, r *Rig, o Options, name string, work func() (stop func())) (float64, error) {
 	defer watch(o, name, r.Accepted(), r.Ended)()
 	before := r.Ended()
@@ -65,7 +65,7 @@ func workOff(ctx context.Context, r *Rig, o Options, name string, work func() (s
 	return r.ledger.rate(r.Ended()-before, time.Duration(r.ledger.first.Load())), err
 }
 
-// both creates jobs while they are worked off, by workers that work already.
+// both creates jobs while running workers process them.
 func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	defer watch(o, "both", o.Jobs, r.Ended)()
 	stop, err := r.working(ctx)
@@ -84,7 +84,7 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// working starts the workers, and returns when they are seen to work: they have done one job.
+// working starts the workers, and returns once they have done one job.
 func (r *Rig) working(ctx context.Context) (stop func(), err error) {
 	stop = r.Work()
 	if _, err = r.Create(ctx, everybody); err == nil {
@@ -96,8 +96,8 @@ func (r *Rig) working(ctx context.Context) (stop func(), err error) {
 	return stop, err
 }
 
-// limited creates jobs of three tenants while they are worked off, all under limits that cost and do not bind: a concurrency
-// key with a thousand values, a rate and a number at once for each tenant.
+// limited creates jobs of three tenants while they are processed, all under limits that cost but do not bind: a
+// concurrency key with a thousand values, and a rate and a concurrency limit for each tenant.
 func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	system := everybody
 	all := []tenant.ID{system.Tenant}
@@ -134,7 +134,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// single has many callers create one job at a time; then all is worked off, to be checked.
+// single makes many callers create one job at a time; then all jobs are processed, to be checked.
 func single(ctx context.Context, r *Rig, o Options, rep *Report) (err error) {
 	rep.SinglePerS, rep.SingleMS, err = oneByOne(ctx, r, o, "single", func(ctx context.Context) error {
 		_, err := r.Create(ctx, everybody)
@@ -143,7 +143,7 @@ func single(ctx context.Context, r *Rig, o Options, rep *Report) (err error) {
 	return err
 }
 
-// oneByOne has the callers create one job at a time, measures them, and works off what they made.
+// oneByOne makes the callers create one job at a time, measures them, and processes the jobs.
 func oneByOne(ctx context.Context, r *Rig, o Options, name string, create func(ctx context.Context) error) (perS float64, ms *Quantiles, err error) {
 	end := watch(o, name, o.Singles, r.Accepted)
 	took := make([]time.Duration, o.Singles)
@@ -163,10 +163,10 @@ func oneByOne(ctx context.Context, r *Rig, o Options, name string, create func(c
 	return perS, ms, err
 }
 
-// warmUp sets how many samples of the idle start are not counted: connections open and statements are prepared.
+// warmUp counts the first samples of the idle start that are left out: connections open and statements are prepared.
 const warmUp = 10
 
-// idle creates one job at a time on a system that has nothing else to do.
+// idle creates one job at a time on an otherwise idle system.
 func idle(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	defer watch(o, "idle", warmUp+o.Samples, r.Ended)()
 	defer r.Work()()
@@ -192,11 +192,11 @@ func idle(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// maxCallers bounds the callers of the phase rate, well below what the service turns away.
+// maxCallers limits the callers of the phase rate, well below what the service refuses.
 const maxCallers = 5000
 
-// steady creates jobs at a given rate while they are worked off. Latency counts from the instant at which a job should have been
-// created, so that a store that falls behind cannot hide it.
+// steady creates jobs at a given rate while they are processed. Latency counts from the instant at which a job should
+// have been created, so that a slow store cannot hide it.
 func steady(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	n := max(1, int(float64(o.Rate)*o.RateFor.Seconds()))
 	defer watch(o, "rate", n, r.Ended)()
@@ -229,7 +229,7 @@ func steady(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// until waits for an instant.
+// until waits until an instant.
 func until(ctx context.Context, at time.Time) error {
 	t := time.NewTimer(time.Until(at))
 	defer t.Stop()
@@ -241,7 +241,8 @@ func until(ctx context.Context, at time.Time) error {
 	}
 }
 
-// each makes n calls by some callers, of whom each takes the next as soon as it is free; the first error stops them all.
+// each makes n calls from several callers, each taking the next as soon as it is free; the first error stops them
+// all.
 func each(ctx context.Context, callers, n int, call func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Lines tells how a run goes in a line for each measurement: for logs.
+// Lines prints the progress of a run with one line for each measurement, for logs.
 type Lines struct{ Out io.Writer }
 
-// Begin prints what begins.
+// Begin prints the start of a measurement.
 func (l Lines) Begin(name string, total int, _ func() int) {
 	fmt.Fprintf(l.Out, "%s: %s …\n", name, thousands(total))
 }
 
-// End prints nothing: the next line tells.
+// End prints nothing: the next line does.
 func (l Lines) End() {}
 
-// Bar draws the progress of a run in one line of a terminal, again and again.
+// Bar draws the progress of a run repeatedly in one line of a terminal.
 type Bar struct {
 	Out    io.Writer
 	Colour bool

@@ -125,7 +125,7 @@ func TestGoals(t *testing.T) {
 	if err := r.WriteTable(&b, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, say := range []string{"alpha", "1 235 /s", "goal ≤ 5        met", "goal ≤ 5        MISSED", "lost 0, doubled 0, early 0: all 1 200"} {
+	for _, say := range []string{"alpha", "1 235 /s", "goal ≤ 5      ✓", "goal ≤ 5      ✗", "lost 0, doubled 0, early 0: all 1 200"} {
 		if !strings.Contains(b.String(), say) {
 			t.Errorf("the table lacks %q:\n%s", say, b.String())
 		}

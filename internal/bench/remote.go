@@ -24,7 +24,7 @@ type Remote struct {
 	Share     float64 `json:"share"`
 }
 
-// remote works jobs off in this process, and then as many over HTTP on loopback.
+// remote processes jobs in this process, and then as many over HTTP on loopback.
 func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
 		return err
@@ -43,7 +43,7 @@ func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	}
 	defer stop()
 	got.PerS, err = workOff(ctx, r, o, "remote", func() func() {
-		return r.workFrom(client.New([]string{"http://" + address}, "none"), handler{r.ledger, r.fires, r.Clock})
+		return r.workFrom(client.New([]string{"http://" + address}, "none"), handler{r.ledger, r.fires, r.runs, r.Clock})
 	})
 	if err != nil {
 		return err
@@ -53,7 +53,8 @@ func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return nil
 }
 
-// overHTTP has many callers create one job at a time over HTTP on loopback; then all is worked off, to be checked.
+// overHTTP makes many callers create one job at a time over HTTP on loopback; then all jobs are processed, to be
+// checked.
 func overHTTP(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	address, stop, err := r.serve()
 	if err != nil {
@@ -82,7 +83,7 @@ func overHTTP(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return err
 }
 
-// serve answers HTTP on loopback until stop is called, to everybody unless it is told otherwise.
+// serve serves HTTP on loopback until stop is called, without authentication unless configured otherwise.
 func (r *Rig) serve(otherwise ...func(*api.Config)) (address string, stop func(), err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +104,7 @@ func (r *Rig) serve(otherwise ...func(*api.Config)) (address string, stop func()
 	return ln.Addr().String(), func() { _ = server.Close(); wg.Wait() }, nil
 }
 
-// workFrom starts workers of a source with an executor; stop returns when they have stopped.
+// workFrom starts workers of a source with an executor; stop returns once they have stopped.
 func (r *Rig) workFrom(src worker.Source, e worker.Executor) (stop func()) {
 	pool := worker.New(source{src, r.ledger, r.fires}, e, worker.Config{Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots})
 	ctx, cancel := context.WithCancel(context.Background())

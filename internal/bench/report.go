@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is the result of a run, for programs. What was not measured is left out.
+// Report is the result of a run, for programs. Missing measurements are left out.
 type Report struct {
 	Engine   string `json:"engine"`
 	Version  string `json:"version"`
@@ -21,7 +21,7 @@ type Report struct {
 	WorkPerS     float64    `json:"work_per_s,omitempty"`
 	BothPerS     float64    `json:"both_per_s,omitempty"`
 	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
-	Turns        int        `json:"turns,omitempty"`        // that the two took; the one with the median share is told of
+	Turns        int        `json:"turns,omitempty"`        // turns taken; the one with the median share is reported
 	Callbacks    *Callbacks `json:"callbacks,omitempty"`
 	Remote       *Remote    `json:"remote,omitempty"` // as work, over HTTP
 	Logs         *Logged    `json:"logs,omitempty"`
@@ -57,14 +57,14 @@ type Config struct {
 	Rate     int    `json:"rate"`
 }
 
-// Quantiles are of a latency, in milliseconds.
+// Quantiles are those of a latency, in milliseconds.
 type Quantiles struct {
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
 }
 
-// AtRate measures how long executions waited at a given rate.
+// AtRate describes how long executions waited at a given rate.
 type AtRate struct {
 	Rate        int     `json:"rate"`
 	ReachedPerS float64 `json:"reached_per_s"`
@@ -73,13 +73,13 @@ type AtRate struct {
 	P999        float64 `json:"p999_ms"`
 }
 
-// quantiles sorts what it is given.
+// quantiles sorts its argument.
 func quantiles(all []time.Duration) *Quantiles {
 	slices.Sort(all)
 	return &Quantiles{P50: rank(all, 0.5), P99: rank(all, 0.99), P999: rank(all, 0.999)}
 }
 
-// rank is the least of the sorted values that a share of them does not exceed, in milliseconds.
+// rank returns the least of the sorted values that a share of them does not exceed, in milliseconds.
 func rank(sorted []time.Duration, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -160,7 +160,7 @@ func (r Report) verdict(colour bool) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// String says what a job cost; nothing if that is unknown.
+// String formats the cost of a job; "" if it is unknown.
 func (c *Cost) String() string {
 	switch {
 	case c == nil:
@@ -175,7 +175,7 @@ func latency(q Quantiles) string {
 	return fmt.Sprintf("p50 %s   p99 %s   p99.9 %s", milliseconds(q.P50), milliseconds(q.P99), milliseconds(q.P999))
 }
 
-// milliseconds shows three digits that matter.
+// milliseconds formats a duration with three significant digits.
 func milliseconds(ms float64) string {
 	digits := 0
 	switch {
@@ -194,7 +194,7 @@ func plural(n int, what string) string {
 	return thousands(n) + " " + what + "s"
 }
 
-// thousands groups the digits of a number, which is not negative, by spaces.
+// thousands groups the digits of a non-negative number with spaces.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -22,16 +22,17 @@ import (
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
 // Load describes the load that a rig puts on a store.
 type Load struct {
 	Batch     int           // jobs created at once
-	Inserters int           // who create batches at the same time; 0: one
+	Inserters int           // goroutines that create batches at the same time; 0: one
 	Payload   int           // bytes of each job's payload
 	Slots     int           // executions run at once
-	Patience  time.Duration // how long nothing may end before what is left counts as lost; 0: a minute
+	Patience  time.Duration // how long without any end until the rest counts as lost; 0: a minute
 }
 
 // Rig is the product over one store, as a server wires it, with a handler that does nothing.
@@ -46,16 +47,18 @@ type Rig struct {
 	payloads [][]byte // one a customer
 	ledger   *ledger
 	fires    *fires // nil: nothing recurs
+	flows    *workflows.Runner
+	runs     *runs
 	quiet    *slog.Logger
 	stop     func()
 }
 
-// NewRig starts everything but the workers. The store must be migrated, and stays the caller's to close.
+// NewRig starts everything but the workers. The store must be migrated; the caller closes it.
 func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
 	return newRig(ctx, store, load, func(s engine.Store, _ clock.Clock) engine.Store { return s })
 }
 
-// newRig starts a rig whose parts work over what over makes of the store.
+// newRig starts a rig whose parts work over the store that over returns.
 func newRig(ctx context.Context, store engine.Store, load Load, over func(engine.Store, clock.Clock) engine.Store) (*Rig, error) {
 	if load.Patience == 0 {
 		load.Patience = time.Minute
@@ -76,7 +79,14 @@ func newRig(ctx context.Context, store engine.Store, load Load, over func(engine
 		cfg.Owner, ticks["ownership"] = k, k.Tick
 	}
 	seen := over(store, clk)
+	var flows *workflows.Runner
+	cfg.Marked = func(ids ...job.ExecutionID) { flows.Advance(ids...) }
+	cfg.Nodes = func(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) { return flows.Finish(ctx, fs) }
 	d := dispatch.New(seen, clk, quiet, cfg)
+	began := newRuns()
+	flows = workflows.New(seen, clk, workflows.Config{
+		Hint: d.Offer, Settled: func(ls []job.Lease) { d.Settled(ls); began.settled(ls) }, Refuse: service.RefusePayload, Log: quiet,
+	})
 	reaper := &upkeep.Reaper{Store: seen, Hint: d.Offer, Log: quiet, Poison: 3}
 	running, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -93,13 +103,13 @@ func newRig(ctx context.Context, store engine.Store, load Load, over func(engine
 		payloads[c] = ofCustomer(load.Payload, c)
 	}
 	return &Rig{
-		Service:  service.New(seen, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
-		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), payloads: payloads, ledger: newLedger(), quiet: quiet,
+		Service:  service.New(seen, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh, Runs: flows}),
+		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), payloads: payloads, ledger: newLedger(), flows: flows, runs: began, quiet: quiet,
 		stop: func() { cancel(); wg.Wait() },
 	}, nil
 }
 
-// Close stops what NewRig has started.
+// Close stops everything that NewRig started.
 func (r *Rig) Close() { r.Service.Close(); r.stop() }
 
 func definition(payload int) job.Definition {
@@ -112,13 +122,13 @@ func definition(payload int) job.Definition {
 // customers is the number of different payloads of jobs, each with its own customer.
 const customers = 1000
 
-// ofCustomer is a payload that names a customer, of so many bytes if these are enough.
+// ofCustomer returns a payload that names a customer, of the given size if that is enough.
 func ofCustomer(n, customer int) []byte {
 	head := fmt.Sprintf(`{"customer": %d, "text": "`, customer)
 	return []byte(head + strings.Repeat("x", max(0, n-len(head)-2)) + `"}`)
 }
 
-// plain is the i-th job, and keyed the same with a limit on how many of its customer's run at once.
+// plain returns the i-th job; keyed returns the same with a limit on how many of its customer's jobs run at once.
 func (r *Rig) plain(i int) job.Definition {
 	d := r.def
 	if p := r.payloads[i%customers]; len(p) == len(d.Payload) {
@@ -133,7 +143,7 @@ func (r *Rig) keyed(i int) job.Definition {
 	return d
 }
 
-// Payload is so many bytes of JSON; nil for none.
+// Payload returns n bytes of JSON; nil for none.
 func Payload(n int) []byte {
 	switch n {
 	case 0:
@@ -149,7 +159,7 @@ func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
 	return r.InsertEach(ctx, n, func(int) tenant.Principal { return p }, r.plain)
 }
 
-// InsertEach creates n jobs in batches, each by somebody, and the i-th job as it is defined.
+// InsertEach creates n jobs in batches, each by somebody; define returns the i-th job.
 func (r *Rig) InsertEach(ctx context.Context, n int, by func(batch int) tenant.Principal, def func(i int) job.Definition) error {
 	batch := r.load.Batch
 	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, i int) error {
@@ -176,16 +186,16 @@ func (r *Rig) Create(ctx context.Context, p tenant.Principal) (job.ExecutionID, 
 	return n.Execution, nil
 }
 
-// Accepted returns how many executions were accepted so far.
+// Accepted returns how many executions have been accepted so far.
 func (r *Rig) Accepted() int { return int(r.ledger.count.Load()) }
 
 // Ended returns how many executions have ended so far.
 func (r *Rig) Ended() int { return int(r.ledger.ended.Load()) }
 
-// Checked returns how many of the accepted Check has looked at.
+// Checked returns how many of the accepted executions Check has examined.
 func (r *Rig) Checked() int { return int(r.ledger.checked.Load()) }
 
-// Began returns when an execution's handler first began; zero: it did not.
+// Began returns when an execution's handler first began; zero if it did not.
 func (r *Rig) Began(id job.ExecutionID) time.Time {
 	x := r.ledger.record(id)
 	if x.runs == 0 {
@@ -194,9 +204,9 @@ func (r *Rig) Began(id job.ExecutionID) time.Time {
 	return r.ledger.start.Add(x.began)
 }
 
-// Work starts the workers; stop returns when they have stopped.
+// Work starts the workers; stop returns once they have stopped.
 func (r *Rig) Work() (stop func()) {
-	pool := worker.New(source{api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger, r.fires}, handler{r.ledger, r.fires, r.Clock}, worker.Config{
+	pool := worker.New(source{api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger, r.fires}, handler{r.ledger, r.fires, r.runs, r.Clock}, worker.Config{
 		Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -205,18 +215,20 @@ func (r *Rig) Work() (stop func()) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() })
 }
 
-// Wait returns when all that was accepted has ended, or, with all false, nothing has for too long: then Check tells what is lost.
+// Wait returns when everything accepted has ended, or all=false when nothing has for too long: then Check reports
+// what is lost.
 func (r *Rig) Wait(ctx context.Context) (all bool, err error) {
 	return r.ledger.wait(ctx, r.load.Patience)
 }
 
-// Check compares what was accepted and run with what the store says.
+// Check compares what was accepted and run with the store.
 func (r *Rig) Check(ctx context.Context) (Tally, error) { return r.ledger.check(ctx, r.store) }
 
-// handler does nothing, and notes that it was asked to.
+// handler does nothing but record its calls.
 type handler struct {
 	ledger *ledger
 	fires  *fires
+	runs   *runs
 	clock  clock.Clock
 }
 
@@ -231,11 +243,12 @@ func (h handler) Execute(_ context.Context, a client.Attempt) client.Outcome {
 		h.fires.begin(id, a, h.clock.Now())
 	} else {
 		h.ledger.begin(id, at)
+		h.runs.begin(a.JobName, at)
 	}
 	return client.Outcome{Status: client.Succeeded}
 }
 
-// source is a server that the worker asks, and a note of the results it has taken.
+// source is the server that the worker asks, and records the results it accepted.
 type source struct {
 	worker.Source
 	ledger *ledger
@@ -263,7 +276,7 @@ func (s source) Report(ctx context.Context, w client.Session, outcomes []client.
 	return vs, err
 }
 
-// tenant makes a tenant with the weight of a tier, and without its limits.
+// tenant creates a tenant with the weight of a tier, and without its limits.
 func (r *Rig) tenant(ctx context.Context, name string, tier tenant.Tier) (tenant.ID, error) {
 	t, _, err := r.Service.CreateTenant(ctx, everybody, name, tier, service.Once[tenant.Tenant]{})
 	if err != nil {

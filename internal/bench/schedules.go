@@ -11,8 +11,8 @@ import (
 type SchedulesOptions struct {
 	Options
 	Schedules int           // recurring jobs
-	DueRate   int           // of them due each second; the rest is far away
-	For       time.Duration // how long it measures; whole seconds
+	DueRate   int           // of these, due each second; the others are due much later
+	For       time.Duration // how long to measure; whole seconds
 }
 
 // The goals.
@@ -20,11 +20,12 @@ const (
 	goalDelayP99  = 1000.0 // ms, always
 	goalDelayAim  = 50.0   // ms, outside herds, from the instant until it may be claimed
 	goalClaimable = 5.0    // s, until all of a herd may be claimed
-	goalOthers    = 1000.0 // ms, p99 of others' starts in a herd
+	goalOthers    = 1000.0 // ms, p99 of other tenants' starts during a herd
 	goalMemory    = 300.0  // MB
 )
 
-// Schedules loads recurring jobs, of which so many are due each second, and measures how long after their instants they start.
+// Schedules creates recurring jobs, a fixed number of which are due each second, and measures how long after their
+// instants they start.
 func Schedules(ctx context.Context, o SchedulesOptions) (GoalReport, error) {
 	name := fmt.Sprintf("%s recurring jobs, %s due each second for %v", thousands(o.Schedules), thousands(o.DueRate), o.For)
 	rep, err := measure(ctx, o.Options, name, func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error) { return schedules(ctx, r, o, rep) })
@@ -32,7 +33,7 @@ func Schedules(ctx context.Context, o SchedulesOptions) (GoalReport, error) {
 	return rep, err
 }
 
-// longestEvery is the interval of the jobs that are due, where there are enough of them.
+// longestEvery is the interval of the jobs that are due, if there are enough of them.
 const longestEvery = 60
 
 func schedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalReport) (Tally, error) {
@@ -52,11 +53,11 @@ func schedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalReport)
 	if err := r.until(ctx, until); err != nil {
 		return Tally{}, err
 	}
-	if _, err := r.reach(ctx, r.fires.ran.Load, func() int64 { return int64(owed) }); err != nil {
+	if _, err := r.waitFor(ctx, r.fires.ran.Load, func() int64 { return int64(owed) }); err != nil {
 		return Tally{}, err
 	}
 	stopScheduler()
-	if _, err := r.reach(ctx, r.fires.ended.Load, r.fires.staged.Load); err != nil {
+	if _, err := r.waitFor(ctx, r.fires.ended.Load, r.fires.staged.Load); err != nil {
 		return Tally{}, err
 	}
 	end()
@@ -75,7 +76,7 @@ func schedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalReport)
 	return r.fires.check(ctx, r.store, everybody.Tenant, until, &checked)
 }
 
-// loadSchedules creates the jobs: first those that are far away, then those that are due once all are there.
+// loadSchedules creates the jobs: first those due much later, then, once all are there, those that are due.
 func loadSchedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalReport) error {
 	rate, err := r.probe(ctx, o.Schedules)
 	if err != nil {
@@ -95,7 +96,7 @@ func loadSchedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalRep
 	}
 	every, measured := time.Duration(phases)*time.Second, o.For.Truncate(time.Second)
 	first := foresee(r.Clock.Now(), hot, rate)
-	// The scheduler continues until all that is measured has run.
+	// The scheduler continues until everything measured has run.
 	r.fires = newFires(hot, phases, int((measured+lookAhead+r.load.Patience)/every)+2, first, every)
 	r.fires.until = first.Add(measured)
 	if err := r.loadFires(ctx, everybody.Tenant, &created); err != nil {
@@ -108,7 +109,7 @@ func loadSchedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalRep
 	return nil
 }
 
-// until waits for an instant by the store's clock.
+// until waits until an instant of the store's clock.
 func (r *Rig) until(ctx context.Context, at time.Time) error {
 	for {
 		left := at.Sub(r.Clock.Now())

@@ -17,13 +17,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// stock is the data that pages show: realistic jobs and executions, most of them of one tenant. A fifth of the jobs are
-// one-off, each with one execution; one of a thousand is busy, and together these have three of ten executions; the others
-// recur and have the rest in equal shares. Executions are scheduled over a month, in the order in which they are made.
+// stock is the data that pages show: realistic jobs and executions, most of them of one tenant. A fifth of the jobs
+// are one-off, each with one execution; one in a thousand is busy, and together the busy ones have three of ten
+// executions; the others recur and share the rest equally. Executions are scheduled over a month, in the order in
+// which they are made.
 type stock struct {
 	rig     *Rig
 	jobs    int
-	all     int // executions, those that are left waiting among them
+	all     int // executions, including those left waiting
 	waiting int
 	tenants [3]tenant.ID // most is the first one's
 	began   time.Time    // of loading
@@ -31,30 +32,30 @@ type stock struct {
 	made   atomic.Int64 // executions that a worker takes
 	ended  atomic.Int64 // of these
 	second sync.Map     // executions, by id, whose last attempt failed and is being reported
-	paused sync.Map     // jobs, by id: none of their attempts is retried
+	paused sync.Map     // jobs, by id, whose attempts are not retried
 
 	mu        sync.Mutex
-	plain     sample // guarded by mu, as are the next: recurring jobs of the first tenant
+	plain     sample // guarded by mu, like the next: recurring jobs of the first tenant
 	oneOff    sample
 	busy      []job.Job // all of them; written before anything runs
 	well      sample    // executions of the first tenant that succeeded
 	ill       sample    // that failed
-	twice     sample    // that succeeded at the second attempt
+	twice     sample    // executions that succeeded at the second attempt
 	wait      sample    // that wait
 	logged    sample
-	furniture furniture // what else there is, see furnish.go
+	furniture furniture // everything else, see furnish.go
 }
 
 const (
 	month      = 30 * 24 * time.Hour
 	backlogMax = 20_000 // executions that wait while more are made
-	busyPiece  = 100    // executions of a busy job that are made at once
-	entryJobs  = 10     // jobs that one request is said to have created, for the audit log
+	busyPiece  = 100    // executions of a busy job made at once
+	entryJobs  = 10     // jobs per request in the audit log
 	sampled    = 2000   // ids of a kind that are remembered
 	nobody     = "unserved"
 )
 
-// sample is some of very many ids, each as likely as any other.
+// sample is a uniform random sample of a large number of ids.
 type sample struct {
 	ids  []string
 	seen int
@@ -82,7 +83,7 @@ func (s *stock) busyOnes(n int) int { return (n + 992) / 1000 }
 func isOneOff(i int) bool { return i%5 == 0 }
 func isBusy(i int) bool   { return i%1000 == 7 }
 
-// share is the k-th of n shares of a total.
+// share returns the k-th of n shares of a total.
 func share(total, n, k int) int { return total*(k+1)/n - total*k/n }
 
 func (s *stock) tenant(i int) tenant.ID {
@@ -95,7 +96,7 @@ func (s *stock) tenant(i int) tenant.ID {
 	return s.tenants[0]
 }
 
-// load makes everything, while workers work it off, and returns when all that a worker takes has ended.
+// load creates everything while workers process it, and returns when everything that workers take has ended.
 func (s *stock) load(ctx context.Context) error {
 	if err := s.makeBusy(ctx); err != nil {
 		return err
@@ -119,14 +120,14 @@ func (s *stock) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.rig.reach(ctx, s.ended.Load, s.made.Load)
+	all, err := s.rig.waitFor(ctx, s.ended.Load, s.made.Load)
 	if err == nil && !all {
 		err = fmt.Errorf("%d of %d executions did not end within %v", s.made.Load()-s.ended.Load(), s.made.Load(), s.rig.load.Patience)
 	}
 	return err
 }
 
-// room waits until not too many executions wait.
+// room waits until few enough executions wait.
 func (s *stock) room(ctx context.Context) error {
 	for s.made.Load()-s.ended.Load() > backlogMax {
 		if err := until(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
@@ -136,20 +137,20 @@ func (s *stock) room(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// idAt is an id that was made at an instant.
+// idAt returns an id made at an instant.
 func idAt(at time.Time) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:], uint64(at.UnixMilli())<<16|0x7000|rand.Uint64()&0x0fff)
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&(1<<62-1)|1<<63)
 	return id
 }
 
-// within is an instant in the b-th of n parts of the month before loading began.
+// within returns an instant in the b-th of n parts of the month before loading began.
 func (s *stock) within(n, b int) time.Time {
 	part := month / time.Duration(n)
 	return s.began.Add(part*time.Duration(b) - month + rand.N(part)).Truncate(time.Microsecond)
 }
 
-// newJob is the i-th job, as it was made at an instant.
+// newJob returns the i-th job, as created at an instant.
 func (s *stock) newJob(i int, at time.Time) job.Job {
 	d := s.define(i)
 	j := job.Job{ID: job.ID(idAt(at)), Tenant: s.tenant(i), Definition: d, State: job.Active, CreatedAt: at, UpdatedAt: at, Revision: 1}
@@ -161,7 +162,7 @@ func (s *stock) newJob(i int, at time.Time) job.Job {
 		j.Runs = 1
 		if i%97 == 0 {
 			j.State, j.PauseNote = job.Paused, "it is being moved"
-			j.Retry.MaxRetries = 0 // a retry would wait until somebody resumes it
+			j.Retry.MaxRetries = 0 // a retry would wait until somebody resumes the job
 			s.paused.Store(j.ID.String(), true)
 		}
 	}
@@ -169,7 +170,7 @@ func (s *stock) newJob(i int, at time.Time) job.Job {
 	return j
 }
 
-// makeBusy makes the jobs that have very many executions, without these.
+// makeBusy creates the busy jobs, without their executions.
 func (s *stock) makeBusy(ctx context.Context) error {
 	by := map[tenant.ID][]job.Job{}
 	for i := range s.jobs {
@@ -191,7 +192,7 @@ func (s *stock) makeBusy(ctx context.Context) error {
 	return err
 }
 
-// makeJobs makes a batch of jobs and their executions, straight through the port.
+// makeJobs creates a batch of jobs and their executions, straight through the port.
 func (s *stock) makeJobs(ctx context.Context, from, to, n, b, ofPlain int) error {
 	now := s.rig.Clock.Now().UTC().Truncate(time.Microsecond)
 	plain := s.jobs - s.oneOffs(s.jobs) - s.busyOnes(s.jobs)
@@ -239,7 +240,7 @@ func (s *stock) makeJobs(ctx context.Context, from, to, n, b, ofPlain int) error
 	err := patiently(ctx, func() error {
 		first := out[0].Jobs[0]
 		if _, err := s.rig.store.Job(ctx, first.Tenant, engine.Ref{ID: first.ID}); !errors.Is(err, engine.ErrNotFound) {
-			return err // an earlier try has stored them, and was not told so
+			return err // an earlier try stored them, but its answer was lost
 		}
 		_, err := s.rig.store.CreateJobs(ctx, out)
 		return err
@@ -251,7 +252,7 @@ func (s *stock) makeJobs(ctx context.Context, from, to, n, b, ofPlain int) error
 	return nil
 }
 
-// patiently tries again, for some minutes, while the store is away or too slow.
+// patiently retries for some minutes while the store is down or too slow.
 func patiently(ctx context.Context, f func() error) error {
 	for began := time.Now(); ; {
 		err := f()
@@ -264,7 +265,7 @@ func patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// executions are those of the i-th job, which is not busy.
+// executions returns those of the i-th job, which is not busy.
 func (s *stock) executions(j *job.Job, i, n, b int, now time.Time, plain, ofPlain int) []job.Execution {
 	if isOneOff(i) {
 		return []job.Execution{j.Fire(job.ExecutionID(j.ID), j.CreatedAt, now)}
@@ -276,7 +277,7 @@ func (s *stock) executions(j *job.Job, i, n, b int, now time.Time, plain, ofPlai
 	return es
 }
 
-// fire is an execution of a recurring job: most are of its schedule, some are not.
+// fire returns an execution of a recurring job: most come from its schedule, some do not.
 func (s *stock) fire(j *job.Job, at, now time.Time) job.Execution {
 	e := j.Fire(job.ExecutionID(idAt(at.Add(rand.N(200*time.Millisecond)))), at, now)
 	switch rand.IntN(1000) {
@@ -291,7 +292,7 @@ func (s *stock) fire(j *job.Job, at, now time.Time) job.Execution {
 	return e
 }
 
-// fireBusy makes n executions of busy jobs, some of each at once.
+// fireBusy creates n executions of busy jobs, several of each at once.
 func (s *stock) fireBusy(ctx context.Context, total, n, b int) error {
 	pieces := (total + busyPiece - 1) / busyPiece
 	for p := range pieces {
@@ -309,7 +310,7 @@ func (s *stock) fireBusy(ctx context.Context, total, n, b int) error {
 		if err != nil {
 			return fmt.Errorf("fire a busy job: %w", err)
 		}
-		is := map[job.ExecutionID]bool{} // two may have had the same instant
+		is := map[job.ExecutionID]bool{} // two may have the same instant
 		for _, id := range there {
 			is[id] = true
 		}
@@ -324,7 +325,7 @@ func (s *stock) fireBusy(ctx context.Context, total, n, b int) error {
 	return nil
 }
 
-// offer tells the dispatcher of executions that are stored.
+// offer hints stored executions to the dispatcher.
 func (s *stock) offer(ready []job.Ready) {
 	s.made.Add(int64(len(ready)))
 	s.rig.Dispatch.Offer(ready)

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// What jobs are made of.
+// The vocabulary of jobs.
 var (
 	verbs  = []string{"send", "build", "check", "collect", "refresh", "export", "archive", "reconcile"}
 	nouns  = []string{"invoices", "reports", "thumbnails", "ledgers", "mailings", "snapshots", "quotes", "payouts", "feeds"}
@@ -47,7 +47,7 @@ func nameOf(i int) string {
 	return fmt.Sprintf("%s %s %06d", verbs[i%len(verbs)], nouns[i/len(verbs)%len(nouns)], i)
 }
 
-// define is the definition of the i-th job.
+// define returns the definition of the i-th job.
 func (s *stock) define(i int) job.Definition {
 	d := job.Definition{
 		Name: nameOf(i), Priority: 1 + i%9, Queue: queues[i/3%len(queues)], Tags: tags[i/7%len(tags)], Payload: []byte(`{"customer": ` + strconv.Itoa(i) + `, "currency": "EUR", "dry": false}`),
@@ -81,7 +81,7 @@ func (s *stock) define(i int) job.Definition {
 	return d
 }
 
-// work starts the workers; stop returns when they have stopped.
+// work starts the workers; stop returns once they have stopped.
 func (s *stock) work() (stop func()) {
 	r := s.rig
 	door := api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
@@ -91,8 +91,8 @@ func (s *stock) work() (stop func()) {
 	return inBackground(pool.Run)
 }
 
-// Execute does nothing, and says of some that they failed: two of a hundred for good, half of them at the second attempt; one
-// of a hundred once.
+// Execute does nothing, and lets some executions fail: two in a hundred for good, half of them at the second attempt;
+// one in a hundred once.
 func (s *stock) Execute(ctx context.Context, a client.Attempt) client.Outcome {
 	id, err := job.ParseExecutionID(a.ExecutionID)
 	if err != nil {
@@ -133,7 +133,7 @@ func failed(h uint64, retryable bool) client.Outcome {
 	return client.Outcome{Status: client.Failed, Error: &e, Retryable: retryable}
 }
 
-// few reports whether hardly anything is in a sample: what there is few of, there is in a small stock, too.
+// few reports whether a sample should be small: rare things are rare in a small stock, too.
 func (s *stock) few(in *sample) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *stock) keep(mine bool, in *sample, id string) {
 	}
 }
 
-// stockSource is a server that the worker asks, and a count of what has ended.
+// stockSource is the server that the worker asks, and counts what has ended.
 type stockSource struct {
 	worker.Source
 	stock *stock

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// disturbedMost limits how often something is measured again because the host took CPU time away.
+// disturbedMost limits how often a measurement is repeated because the host took CPU time away.
 const disturbedMost = 20
 
-// undisturbed does what is measured, and again where the host of this virtual machine took CPU time away meanwhile: what
-// took so long was then not this program. It answers how often that was so; the last time counts in any case.
+// undisturbed calls f, and repeats it if the host of this virtual machine took CPU time away meanwhile, since the
+// delay was then not this program's. It returns how often it repeated; the last time counts in any case.
 func undisturbed(ctx context.Context, do func() error) (disturbed int, err error) {
 	for {
 		before := stolen()

@@ -1,6 +1,7 @@
 package check
 
-// Durability: what was acknowledged is there once, what was definitely refused is not; what is unknown may be either.
+// Durability checks that acknowledged requests took effect once, and that refused ones did not; those with an unknown
+// outcome may have done either.
 func Durability(h *History) []Violation {
 	const name = "durability"
 	var out []Violation
@@ -33,7 +34,7 @@ func Durability(h *History) []Violation {
 	return out
 }
 
-// Answers: what clients and workers were told about an end is how it ended.
+// Answers checks that what clients and workers were told about an end matches how it ended.
 func Answers(h *History) []Violation {
 	const name = "answers"
 	var out []Violation
@@ -68,12 +69,12 @@ func Answers(h *History) []Violation {
 	return out
 }
 
-// Uniqueness: an instant of a job fires once.
+// Uniqueness checks that an instant of a job fires at most once.
 func Uniqueness(h *History) []Violation {
 	var out []Violation
 	gone := withdrawn(h)
 	fired := group(h.Events(), func(e Event) string {
-		if e.Tag != "" || e.Redrive || e.SchedAt.IsZero() || gone[e.Tenant+"/"+e.Execution] || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
+		if e.Tag != "" || e.Redrive || e.Run != "" || e.SchedAt.IsZero() || gone[e.Tenant+"/"+e.Execution] || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
 			return ""
 		}
 		return e.Tenant + "/" + e.Job + " at " + e.SchedAt.UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -94,7 +95,7 @@ func Uniqueness(h *History) []Violation {
 	return out
 }
 
-// Completeness: a job that was acknowledged and never asked to be deleted has fired, at the instant asked for.
+// Completeness checks that an acknowledged job that nobody asked to delete has fired, at the requested instant.
 func Completeness(h *History) []Violation {
 	const name = "completeness"
 	var out []Violation
@@ -105,7 +106,7 @@ func Completeness(h *History) []Violation {
 		if len(made) == 0 || made[0].Many || len(pick(es, is(Invoke, Delete))) > 0 {
 			continue
 		}
-		fired := pick(es, func(e Event) bool { return is(Final, Execution)(e) && e.Tag == "" && !e.Redrive })
+		fired := pick(es, func(e Event) bool { return is(Final, Execution)(e) && e.Tag == "" && !e.Redrive && e.Run == "" })
 		switch {
 		case len(fired) != 1:
 			out = append(out, violation(name, append(made, fired...), "the job %s fired %d times, and is owed one", n, len(fired)))
@@ -116,7 +117,7 @@ func Completeness(h *History) []Violation {
 	return out
 }
 
-// Deletion: once a delete was acknowledged, nothing of the job is leased.
+// Deletion checks that nothing of a job is leased after its delete was acknowledged.
 func Deletion(h *History) []Violation {
 	var out []Violation
 	jobs := byJob(h)
@@ -134,7 +135,7 @@ func Deletion(h *History) []Violation {
 	return out
 }
 
-// withdrawn are the executions that were taken back before they began.
+// withdrawn returns the executions that were taken back before they began.
 func withdrawn(h *History) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range h.Events() {
@@ -145,7 +146,7 @@ func withdrawn(h *History) map[string]bool {
 	return out
 }
 
-// byJob groups events by the job they are about.
+// byJob groups events by their job.
 func byJob(h *History) groups {
 	return group(h.Events(), func(e Event) string {
 		if e.Job == "" {

@@ -25,22 +25,22 @@ func (v Violation) String() string {
 // Check judges a history.
 type Check func(*History) []Violation
 
-// All runs every check; within is how long after the last fault everything must have ended.
+// All runs every check; everything must have ended within the given time after the last fault.
 func All(h *History, within time.Duration) []Violation {
 	var all []Violation
-	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion, Concurrency, Keys, Expiry} {
+	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion, Concurrency, Keys, Expiry, Runs} {
 		all = append(all, c(h)...)
 	}
 	return append(all, Liveness(h, within)...)
 }
 
-// groups are events by some name, in the order of the first of each.
+// groups holds events by name, in the order of the first of each.
 type groups struct {
 	names []string
 	of    map[string][]Event
 }
 
-// group sorts events by the name that f gives them; "" leaves one out.
+// group sorts events by the name that f returns; "" leaves one out.
 func group(events []Event, f func(Event) string) groups {
 	g := groups{of: map[string][]Event{}}
 	for _, e := range events {
@@ -56,7 +56,7 @@ func group(events []Event, f func(Event) string) groups {
 	return g
 }
 
-// byExecution groups events by the execution they are about.
+// byExecution groups events by their execution.
 func byExecution(h *History) groups {
 	return group(h.Events(), func(e Event) string {
 		if e.Execution == "" {
@@ -66,7 +66,7 @@ func byExecution(h *History) groups {
 	})
 }
 
-// pick is those of some events that f wants.
+// pick returns the events that f selects.
 func pick(events []Event, f func(Event) bool) []Event {
 	var out []Event
 	for _, e := range events {
@@ -77,7 +77,7 @@ func pick(events []Event, f func(Event) bool) []Event {
 	return out
 }
 
-// is wants events of a kind and an op.
+// is returns a filter for events of a kind and an op.
 func is(k Kind, o Op) func(Event) bool { return func(e Event) bool { return e.Kind == k && e.Op == o } }
 
 func violation(check string, slice []Event, format string, args ...any) Violation {

@@ -2,8 +2,9 @@ package check
 
 import "time"
 
-// Pauses: nothing of a queue is leased while it is paused, but for the time that servers may take to learn of it. A pause counts
-// from its answer until it ends by itself, or anybody asks for something else. begun is when the history began.
+// Pauses checks that nothing of a queue is leased while it is paused, except within the time that servers may take to
+// learn of the pause. A pause counts from its response until it expires, or anybody requests something else. begun is
+// when the history began.
 func Pauses(h *History, begun time.Time, learn time.Duration) []Violation {
 	type pause struct {
 		since, until time.Duration
@@ -30,8 +31,8 @@ func Pauses(h *History, begun time.Time, learn time.Duration) []Violation {
 	return out
 }
 
-// Heard: what is leased reaches its target, or the lease ends, within a time: a worker that is alive was never told of it
-// does not keep it.
+// Heard checks that every lease reaches its target, or ends, within a time: a live worker that never received an
+// execution does not keep it.
 func Heard(h *History, within time.Duration) []Violation {
 	type lease struct {
 		execution string
@@ -49,7 +50,7 @@ func Heard(h *History, within time.Duration) []Violation {
 		last = max(last, e.At)
 		k := lease{e.Execution, e.Token}
 		switch {
-		case is(Commit, Leased)(e):
+		case is(Commit, Leased)(e) && !e.Parks:
 			open[k] = e
 		case is(Commit, Ended)(e), is(Arrive, Execute)(e):
 			if l, ok := open[k]; ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind says who speaks in an event.
+// Kind is the source of an event.
 type Kind string
 
 // The kinds of events. A client's call begins with Invoke and ends with one of the three after it.
@@ -22,51 +22,63 @@ const (
 	Commit  Kind = "commit"  // the store changed something
 	Arrive  Kind = "arrive"  // an attempt reached its target
 	Reply   Kind = "reply"   // the target answered
-	Fault   Kind = "fault"   // something was broken, or mended
-	Final   Kind = "final"   // what was there in the end
+	Fault   Kind = "fault"   // something was broken, or repaired
+	Final   Kind = "final"   // the final state
 )
 
-// Op says what an event is about.
+// Op is the subject of an event.
 type Op string
 
-// What clients ask for. The Tag of Create and Trigger names what is asked for: a job's name, or an execution.
+// The requests of clients. The Tag of Create and Trigger names the requested job or execution.
 const (
 	Create  Op = "create"
 	Trigger Op = "trigger"
 	Cancel  Op = "cancel"
 	Delete  Op = "delete"
-	Limited Op = "limited" // the tenant, or its Queue, to Max at once
-	Paused  Op = "paused"  // its Queue, until SchedAt, or, where that is zero, resumed
-	Look    Op = "look"    // at an execution: its status is Result
+	Limited Op = "limited" // sets the limit of the tenant, or of its Queue, to Max
+	Paused  Op = "paused"  // pauses its Queue until SchedAt; if that is zero, resumes it
+	Look    Op = "look"    // reads an execution: its status is Result
 
-	Change    Op = "change"     // of a job, which makes it Version
-	JobPaused Op = "job paused" // Pause or Resume, as the Tag says; a pause until SchedAt, or until it is resumed
+	Change    Op = "change"     // changes a job, which becomes Version
+	JobPaused Op = "job paused" // pauses or resumes a job, as the Tag says; a pause lasts until SchedAt, or until it is resumed
 )
 
-// What workers ask for, as it was seen between them and their servers. Events of one request have the same Call.
+// The requests of workers, as seen between them and their servers. Events of one request have the same Call.
 const (
-	Claim    Op = "claim"    // OK: for each execution that came
-	Beat     Op = "beat"     // for each execution that it names; OK: kept or lost
+	Claim    Op = "claim"    // OK: for each execution received
+	Beat     Op = "beat"     // for each execution listed; OK: kept or lost
 	Complete Op = "complete" // for each outcome; OK: accepted or refused
 	Release  Op = "release"  // for each execution
 )
 
-// What a store commits. As Final events, Leased and Ended are what the product's own record says in the end: At is when it
-// says that it happened, and Result of Ended is an outcome, LOST or RELEASED.
+// The commits of a store. As Final events, Leased and Ended are the product's own final record: At is the recorded
+// time, and Result of Ended is an outcome, LOST or RELEASED.
 const (
-	Added    Op = "added"    // an execution; with the Tag of its trigger, or none where a schedule fired it
+	Added    Op = "added"    // an execution; with the Tag of its trigger, or none if a schedule fired it
 	Leased   Op = "leased"   // to Proc, under Token
 	Finished Op = "finished" // the outcome Result under Token was accepted
 	Refused  Op = "refused"  // the outcome Result under Token was refused
 	Ended    Op = "ended"    // the lease under Token, by the move Result
 	Became   Op = "became"   // the execution's status is now Result
 
-	Withdrawn Op = "withdrawn" // the execution, which had not begun, is gone: its job was changed, and fires it again
+	Withdrawn Op = "withdrawn" // the execution, which had not begun, is gone: its job was changed, and will fire it again
 	Parked    Op = "parked"    // under Token: its target completes it
-	Drawn     Op = "drawn"     // Max tokens out of the bucket Group, that fills at Rate up to Burst, at SchedAt by the store's clock
+	Drawn     Op = "drawn"     // Max tokens from the bucket Group, which fills at Rate up to Burst, at SchedAt by the store's clock
 )
 
-// What arrives, what breaks, and what is there in the end.
+// A store's commits to a run of a workflow. Those of one commit come in a consistent order.
+const (
+	RunBegan    Op = "run began"    // with its Graph; Tag is the workflow's timeout, if it has one
+	RunAgain    Op = "run again"    // its next attempt, Attempt
+	RunBecame   Op = "run became"   // the run's status is now Result
+	NodeBecame  Op = "node became"  // the status of Node is now Result, for the reason Tag; Counts are those of a map
+	NodeStarted Op = "node started" // Node, or Item of its map, is Execution
+	Act         Op = "act"          // a client applies Tag to the run, or to Node
+	EventSent   Op = "event"        // a client sends the event Tag
+	RunLeft     Op = "run left"     // as Final: Tag of a run that has ended is still there
+)
+
+// Arrivals, faults and the final state.
 const (
 	Execute   Op = "execute"
 	Quiet     Op = "quiet"     // the last fault is over
@@ -95,24 +107,30 @@ type Event struct {
 	Token     int64         `json:"token,omitempty"`
 	Result    string        `json:"result,omitempty"`
 	Tag       string        `json:"tag,omitempty"`
-	Queue     string        `json:"queue,omitempty"`   // of what is leased
-	Group     string        `json:"group,omitempty"`   // of what is leased: what shares its limit
-	Max       int           `json:"max,omitempty"`     // what is leased may run with so many of its group, itself among them; 0: any number
-	Unique    string        `json:"unique,omitempty"`  // of what is added: the key that only one live execution has
-	Redrive   bool          `json:"redrive,omitempty"` // it runs a dead letter again, by itself
+	Queue     string        `json:"queue,omitempty"`   // of a lease
+	Group     string        `json:"group,omitempty"`   // of a lease: the group that shares a limit
+	Max       int           `json:"max,omitempty"`     // of a lease: how many of its group may run, including itself; 0: any number
+	Unique    string        `json:"unique,omitempty"`  // of an added execution: the key that only one live execution may have
+	Redrive   bool          `json:"redrive,omitempty"` // it is an automatic redrive of a dead letter
 	Version   int           `json:"version,omitempty"` // of its job, from 0
-	Many      bool          `json:"many,omitempty"`    // of a job: it fires repeatedly
+	Many      bool          `json:"many,omitempty"`    // of a job: it recurs; of a map: its list is known
 	Rate      float64       `json:"rate,omitempty"`    // tokens a second
 	Burst     int           `json:"burst,omitempty"`
+	Run       string        `json:"run,omitempty"`   // of a workflow; of an execution: the run whose node it is
+	Parks     bool          `json:"parks,omitempty"` // the execution is a run: it only waits for its nodes
+	Node      string        `json:"node,omitempty"`  // of a retry: several, separated by commas
+	Item      int           `json:"item,omitempty"`  // of a map, from 1
+	Graph     *Graph        `json:"graph,omitempty"` // of a run that begins
+	Counts    [4]int        `json:"counts,omitzero"` // of a map with a known list (Many): all items, succeeded, failed, skipped
 }
 
-// String is the event on one line, for people.
+// String returns the event on one line, for people.
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%10.3fs  %-12s %-7s %-9s", e.At.Seconds(), e.Proc, e.Kind, e.Op)
 	for _, f := range []struct{ name, value string }{
 		{"job", e.Job}, {"execution", e.Execution}, {"tag", e.Tag}, {"result", e.Result},
-		{"queue", e.Queue}, {"group", e.Group}, {"unique", e.Unique},
+		{"queue", e.Queue}, {"group", e.Group}, {"unique", e.Unique}, {"run", e.Run}, {"node", e.Node},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, " %s=%s", f.name, f.value)
@@ -127,19 +145,30 @@ func (e Event) String() string {
 	if e.Attempt != 0 {
 		fmt.Fprintf(&b, " attempt=%d", e.Attempt)
 	}
+	if e.Item != 0 {
+		fmt.Fprintf(&b, " item=%d", e.Item)
+	}
+	if e.Op == NodeBecame && e.Many {
+		fmt.Fprintf(&b, " counts=%v", e.Counts)
+	}
+	if e.Graph != nil {
+		for _, n := range e.Graph.Nodes {
+			fmt.Fprintf(&b, " %s", n)
+		}
+	}
 	if !e.SchedAt.IsZero() {
 		fmt.Fprintf(&b, " sched_at=%s", e.SchedAt.Format("15:04:05.000000"))
 	}
 	return b.String()
 }
 
-// History is a list of events that only grows. It is safe for use by many goroutines.
+// History is an append-only list of events. It is safe for concurrent use.
 type History struct {
 	mu     sync.Mutex
 	events []Event // guarded by mu
 }
 
-// NewHistory is a history of the given events.
+// NewHistory returns a history of the given events.
 func NewHistory(events ...Event) *History { return &History{events: events} }
 
 // Add appends an event.
@@ -149,14 +178,14 @@ func (h *History) Add(e Event) {
 	h.events = append(h.events, e)
 }
 
-// Events are the events so far; the caller does not change them.
+// Events returns the events so far; the caller must not change them.
 func (h *History) Events() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.events[:len(h.events):len(h.events)]
 }
 
-// Write writes the events, one JSON object a line.
+// Write writes the events, one JSON object per line.
 func (h *History) Write(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)
@@ -168,10 +197,10 @@ func (h *History) Write(w io.Writer) error {
 	return b.Flush()
 }
 
-// maxLine bounds a line of a history.
+// maxLine limits the length of a line of a history.
 const maxLine = 1 << 20
 
-// Read reads what Write wrote.
+// Read reads the format of Write.
 func Read(r io.Reader) (*History, error) {
 	h := &History{}
 	lines := bufio.NewScanner(r)

@@ -2,7 +2,7 @@ package check
 
 import "strconv"
 
-// Exclusion: of an execution, one lease ends before the next begins.
+// Exclusion checks that one lease of an execution ends before the next begins.
 func Exclusion(h *History) []Violation {
 	var out []Violation
 	all := byExecution(h)
@@ -23,8 +23,8 @@ func Exclusion(h *History) []Violation {
 	return out
 }
 
-// Fencing: the tokens of an execution grow, and no outcome is accepted under a token after a greater one was issued,
-// unless the same outcome was accepted under it before.
+// Fencing checks that the tokens of an execution grow, and that no outcome is accepted under a token after a greater
+// one was issued, unless the same outcome was accepted under it before.
 func Fencing(h *History) []Violation {
 	const name = "fencing"
 	var out []Violation
@@ -51,15 +51,15 @@ func Fencing(h *History) []Violation {
 	return out
 }
 
-// Arrivals: an attempt reaches its target once, under its lease, and another attempt only after a failure, a loss or
-// a release of the one before was recorded.
+// Arrivals checks that an attempt reaches its target once, under its lease, and that another attempt does so only
+// after a failure, a loss or a release of the one before was recorded.
 func Arrivals(h *History) []Violation {
 	const name = "arrivals"
 	var out []Violation
 	all := byExecution(h)
 	for _, n := range all.names {
 		leased, ended, arrived := map[int64]Event{}, map[int64]bool{}, map[int64]Event{}
-		var open []Event // leases that have arrived, not ended
+		var open []Event // leases that have arrived but not ended
 		for _, e := range all.of[n] {
 			switch {
 			case is(Commit, Leased)(e):

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Interval is a time for which something is held: from Start until just before End.
+// Interval is the time for which something is held: from Start until just before End.
 type Interval struct {
 	Key        string
 	Start, End time.Duration
 	By         Event // what holds it
 }
 
-// Limit: of intervals with one key, at most limit overlap at any instant.
+// Limit checks that at most limit intervals with one key overlap at any instant.
 func Limit(all []Interval, limit int) []Violation {
 	byKey := map[string][]Interval{}
 	for _, i := range all {
-		if i.End > i.Start { // what is empty is held at no instant
+		if i.End > i.Start { // an empty interval is held at no instant
 			byKey[i.Key] = append(byKey[i.Key], i)
 		}
 	}
@@ -35,7 +35,7 @@ func Limit(all []Interval, limit int) []Violation {
 	return out
 }
 
-// crowd is the holders at the first instant at which there are more than limit.
+// crowd returns the holders at the first instant at which there are more than limit.
 func crowd(all []Interval, limit int) []Event {
 	slices.SortStableFunc(all, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
 	var open []Interval
@@ -53,8 +53,8 @@ func crowd(all []Interval, limit int) []Event {
 	return nil
 }
 
-// Leases are the times for which executions were held, by the key that f gives the lease; "" leaves one out.
-// What has not ended is held until the last event.
+// Leases returns the times for which executions were held, by the key that f returns for the lease; "" leaves one
+// out. Unfinished leases are held until the last event.
 func Leases(h *History, f func(Event) string) []Interval {
 	events := h.Events()
 	var out []Interval

@@ -1,7 +1,7 @@
 package check
 
-// Concurrency: what is leased runs with no more of its group than its own job allows, by the store's account: a lease
-// counts from the commit that gives it to the one that ends it.
+// Concurrency checks that a leased execution runs with no more of its group than its own job allows, as the store
+// records it: a lease counts from the commit that creates it to the one that ends it.
 func Concurrency(h *History) []Violation {
 	live := map[string][]Event{}
 	var out []Violation
@@ -20,9 +20,9 @@ func Concurrency(h *History) []Violation {
 	return out
 }
 
-// Quotas: no more of a tenant, or of one of its queues, is leased at once than the greatest limit that anybody has asked
-// for so far. What was leased before a limit was acknowledged frees its scope of it. It holds where one server runs at a
-// time.
+// Quotas checks that the number of concurrent leases of a tenant, or of one of its queues, never exceeds the greatest
+// limit requested so far; runs of workflows do not count, their nodes do. A lease from before a limit was
+// acknowledged does not count against it. The check is valid if one server runs at a time.
 func Quotas(h *History) []Violation {
 	live, most, free, set := map[string][]Event{}, map[string]int{}, map[string]bool{}, map[string]bool{}
 	scope := func(e Event) string { return e.Tenant + "/" + e.Queue }
@@ -34,7 +34,7 @@ func Quotas(h *History) []Violation {
 			free[scope(e)] = free[scope(e)] || e.Max == 0
 		case is(OK, Limited)(e):
 			set[scope(e)] = true
-		case is(Commit, Leased)(e):
+		case is(Commit, Leased)(e) && !e.Parks:
 			for _, key := range []string{e.Tenant + "/", scope(e)} {
 				live[key] = append(live[key], e)
 				n, limit := len(live[key]), most[key]
@@ -50,7 +50,7 @@ func Quotas(h *History) []Violation {
 	return out
 }
 
-// ended takes the lease that an event ends out of those that live.
+// ended removes the lease that an event ends from the live ones.
 func ended(live map[string][]Event, e Event) {
 	for key, all := range live {
 		for i, l := range all {
@@ -62,7 +62,7 @@ func ended(live map[string][]Event, e Event) {
 	}
 }
 
-// Keys: of all executions with one unique key, one at a time has not ended.
+// Keys checks that at most one execution with a unique key is unfinished at any time.
 func Keys(h *History) []Violation {
 	var out []Violation
 	holder, key := map[string]Event{}, map[string]string{}
@@ -82,10 +82,10 @@ func Keys(h *History) []Violation {
 	return out
 }
 
-// handedBack are the ends of leases after which an execution has not started.
+// handedBack lists the ends of leases after which an execution has not started.
 var handedBack = map[string]bool{"released": true, "left": true, "disowned": true}
 
-// Expiry: what ends as EXPIRED has not started: whatever was leased of it was handed back.
+// Expiry checks that an EXPIRED execution never started: its leases were all handed back.
 func Expiry(h *History) []Violation {
 	var out []Violation
 	all := byExecution(h)

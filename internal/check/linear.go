@@ -12,9 +12,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Linear: leases and completions of each execution are linearizable. Every call that a client or a worker made took effect, or
-// took none, at one instant between its question and its answer, and all answers are those of the register below, for some order
-// of these instants. A call without an answer may take effect at any later time, or never.
+// Linear: leases and completions of each execution are linearizable. Every call of a client or a worker took effect,
+// or had none, at one instant between request and response, and all responses are those of the register below, for
+// some order of these instants. A call without a response may take effect at any later time, or never.
 //
 // It judges executions one by one, since each is a register of its own: no call depends on two.
 func Linear(h *History) []Violation {
@@ -43,7 +43,7 @@ func Linear(h *History) []Violation {
 	return out
 }
 
-// decideWithin bounds the search for one execution. Those that were seen take less than a millisecond.
+// decideWithin limits the search for one execution. Observed ones take less than a millisecond.
 const decideWithin = 10 * time.Second
 
 func linear(name string, events []Event) *Violation {
@@ -59,7 +59,7 @@ func linear(name string, events []Event) *Violation {
 	return &v
 }
 
-// stuck returns the longest order of the calls and the calls that fit nowhere after it.
+// stuck returns the longest consistent order of the calls, and the calls that fit nowhere after it.
 func stuck(name string, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var best []int
 	for _, partition := range info.PartialLinearizations() {
@@ -79,7 +79,7 @@ func stuck(name string, ops []porcupine.Operation, info porcupine.LinearizationI
 		fmt.Fprintf(&b, "\n        %-64s then it is %s", ops[i].Input, state)
 	}
 	b.WriteString("\n      and then none of these can follow:")
-	left := int64(1<<63 - 1) // what returned before another was called cannot come after it
+	left := int64(1<<63 - 1) // a call that returned before another began cannot come after it
 	for i, o := range ops {
 		if !placed[i] {
 			left = min(left, o.Return)
@@ -93,7 +93,7 @@ func stuck(name string, ops []porcupine.Operation, info porcupine.LinearizationI
 	return b.String()
 }
 
-// withCalls names the execution in the events that begin requests, of which only the answer names one.
+// withCalls adds the execution to the events that begin requests, since only the response names one.
 func withCalls(h *History) *History {
 	began := map[int]Event{}
 	var out []Event
@@ -113,10 +113,10 @@ func withCalls(h *History) *History {
 	return NewHistory(out...)
 }
 
-// slack is by how much the product's own record of an instant may be off.
+// slack is the tolerance for the instants in the product's own record.
 const slack = 200 * time.Millisecond
 
-// operations are the calls of one execution.
+// operations returns the calls of one execution.
 func operations(events []Event) []porcupine.Operation {
 	var end time.Duration
 	for _, e := range events {
@@ -171,7 +171,7 @@ func operations(events []Event) []porcupine.Operation {
 			guess(e)
 		case is(Final, Ended)(e):
 			guess(e)
-			if !accepted[e.Token] || e.Result == "LOST" || e.Result == "RELEASED" { // else it is what a worker was told
+			if !accepted[e.Token] || e.Result == "LOST" || e.Result == "RELEASED" { // otherwise it is what a worker was told
 				add(call{op: Ended, token: e.Token, outcome: e.Result}, max(0, e.At-slack), end)
 			}
 		case is(Final, Execution)(e):
@@ -182,7 +182,7 @@ func operations(events []Event) []porcupine.Operation {
 			add(c, b.At, e.At)
 		case e.Kind == Unknown && (e.Op == Complete || e.Op == Release || e.Op == Cancel):
 			c.unknown = true
-			if !open[c] { // the same again could not do more than the first, which may happen as late
+			if !open[c] { // a repeat could do no more than the first, which may happen as late
 				open[c] = true
 				add(c, b.At, end)
 			}

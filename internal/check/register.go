@@ -8,13 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// register is an execution as its clients can know it: whether it is held, by whom, under which token, and how it ended.
+// register is the state of an execution that its clients can know: whether it is held, by whom, under which token,
+// and how it ended.
 type register struct {
 	phase  phase
 	token  int64  // the newest
 	holder string // "": not known
 	asked  bool   // it was asked to stop while it was held
-	final  string // phase over: how it ended; "": not known, but not well
+	final  string // in phase over: how it ended; "": not known, but not successfully
 	past   string // how leases ended, each as " token:outcome"
 }
 
@@ -38,7 +39,7 @@ func (r register) String() string {
 	return s
 }
 
-// call is one call of a client or a worker, or, for Ended, something that the product says it did by itself.
+// call is one call of a client or a worker or, for Ended, a change that the product made by itself.
 type call struct {
 	op       Op
 	proc     string
@@ -81,15 +82,15 @@ var lease = porcupine.Model{
 	DescribeState:     func(state any) string { return state.(register).String() },
 }
 
-// step reports whether the register allows an answer, and returns the register after it.
+// step reports whether the register allows a response, and returns the register after it.
 func (r register) step(c call) (bool, register) {
 	switch c.op {
-	case Claim: // whoever is given it has the newest token, and nobody holds it
+	case Claim: // the claim gets the newest token, and nobody holds it
 		if r.phase != free && r.phase != loose || c.token <= r.token {
 			return false, r
 		}
 		return true, register{phase: held, token: c.token, holder: c.proc, past: r.past}
-	case Beat: // a beat that is answered keeps the session, so that nothing of it can have been lost before
+	case Beat: // an answered heartbeat keeps the session, so none of its leases can have been lost before
 		if c.answer == "lost" {
 			return !(r.phase == held && r.token == c.token), r
 		}
@@ -124,7 +125,7 @@ func (r register) ended(token int64, outcome string) bool {
 	return strings.Contains(r.past+" ", fmt.Sprintf(" %d:%s ", token, outcome))
 }
 
-// end is the end of a lease: of the newest, by who holds it, or the same again.
+// end is the end of a lease: of the newest, by its holder, or a repeat.
 func (r register) end(token int64, outcome, by string) (bool, register) {
 	if r.ended(token, outcome) {
 		return true, r
@@ -132,14 +133,14 @@ func (r register) end(token int64, outcome, by string) (bool, register) {
 	if r.phase != held || r.token != token || by != "" && r.holder != "" && by != r.holder {
 		return false, r
 	}
-	if outcome == "PARKED" { // its target continues with it under the token
+	if outcome == "PARKED" { // its target continues it under the token
 		return true, r
 	}
 	n := r
 	n.past += fmt.Sprintf(" %d:%s", token, outcome)
 	n.holder, n.asked = "", false
 	switch {
-	case outcome == "SUCCEEDED":
+	case outcome == "SUCCEEDED" || outcome == "SKIPPED":
 		n.phase, n.final = over, outcome
 	case r.asked:
 		n.phase = over
@@ -151,7 +152,7 @@ func (r register) end(token int64, outcome, by string) (bool, register) {
 	return true, n
 }
 
-// cancel ends what waits, and asks what is held to stop. The answer may say which of both; "" does not.
+// cancel ends a waiting execution, and asks a held one to stop. The response may say which; "" does not.
 func (r register) cancel(c call) (bool, register) {
 	n := r
 	switch r.phase {
@@ -169,7 +170,7 @@ func (r register) cancel(c call) (bool, register) {
 	return c.unknown || !c.refused && c.answer != "CANCELLING", n
 }
 
-// look is a status that somebody saw.
+// look is an observed status.
 func (r register) look(status string) (bool, register) {
 	n := r
 	switch status {

@@ -2,8 +2,9 @@ package check
 
 import "time"
 
-// JobPauses: nothing that the schedule of a job fired is leased while the job is paused. A pause counts from its answer until it
-// ends by itself, or anybody asks for something else. begun is when the history began, by the clock that pauses end by.
+// JobPauses checks that nothing that the schedule of a job fired is leased while the job is paused. A pause counts
+// from its response until it expires, or anybody requests something else. begun is when the history began, by the
+// clock that pauses end by.
 func JobPauses(h *History, begun time.Time) []Violation {
 	type pause struct {
 		until time.Duration // 0: until it is resumed
@@ -14,7 +15,7 @@ func JobPauses(h *History, begun time.Time) []Violation {
 	for _, e := range h.Events() {
 		key := e.Tenant + "/" + e.Job
 		switch {
-		case is(Commit, Added)(e) && e.Tag == "" && !e.Redrive:
+		case is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && e.Run == "":
 			fired[e.Tenant+"/"+e.Execution] = true
 		case is(Invoke, JobPaused)(e):
 			asked[key]++
@@ -36,7 +37,8 @@ func JobPauses(h *History, begun time.Time) []Violation {
 	return out
 }
 
-// Changes: what a schedule fires after a change was acknowledged is of the job as it was changed, or as it was changed later.
+// Changes checks that executions that a schedule fires after an acknowledged change follow the changed job, or a
+// later change.
 func Changes(h *History) []Violation {
 	var out []Violation
 	done := map[string]Event{}
@@ -45,15 +47,16 @@ func Changes(h *History) []Violation {
 		switch {
 		case is(OK, Change)(e) && e.Version > done[key].Version:
 			done[key] = e
-		case is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && e.Version < done[key].Version:
+		case is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && e.Run == "" && e.Version < done[key].Version:
 			out = append(out, violation("changes", []Event{done[key], e}, "%s fired as version %d after %s had been changed to version %d", e.Execution, e.Version, key, done[key].Version))
 		}
 	}
 	return out
 }
 
-// Punctuality: what a schedule fires is added no later than late after its instant, where that comes longer than settled after the
-// last fault and after the last pause of its job. begun is when the history began, by the clock that schedules go by.
+// Punctuality checks that what a schedule fires is added no later than late after its instant, if that is more than
+// settled after the last fault and after the last pause of its job. begun is when the history began, by the clock
+// that schedules go by.
 func Punctuality(h *History, begun time.Time, settled, late time.Duration) []Violation {
 	var out []Violation
 	var quiet *Event
@@ -68,7 +71,7 @@ func Punctuality(h *History, begun time.Time, settled, late time.Duration) []Vio
 			if paused[key] = max(paused[key], e.At); !e.SchedAt.IsZero() {
 				paused[key] = max(paused[key], e.SchedAt.Sub(begun))
 			}
-		case quiet != nil && is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && !e.SchedAt.IsZero():
+		case quiet != nil && is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && e.Run == "" && !e.SchedAt.IsZero():
 			if due := e.SchedAt.Sub(begun); due > max(quiet.At, paused[key])+settled && e.At > due+late {
 				out = append(out, violation("punctuality", []Event{*quiet, e}, "%s was fired %v after its instant", e.Execution, e.At-due))
 			}
@@ -77,7 +80,7 @@ func Punctuality(h *History, begun time.Time, settled, late time.Duration) []Vio
 	return out
 }
 
-// Losses: long after the last fault no worker loses what it runs.
+// Losses checks that long after the last fault no worker loses a lease.
 func Losses(h *History, after time.Duration) []Violation {
 	var out []Violation
 	var quiet *Event
@@ -93,7 +96,8 @@ func Losses(h *History, after time.Duration) []Violation {
 	return out
 }
 
-// Kept: what its target took over is its target's: the worker that began it takes nothing along when it goes.
+// Kept checks that an execution that its target took over stays with its target, even if the worker that began it
+// goes.
 func Kept(h *History) []Violation {
 	type lease struct {
 		execution string
@@ -115,12 +119,13 @@ func Kept(h *History) []Violation {
 	return out
 }
 
-// Rates: no bucket gives more than its burst and what flows into it, by the store's clock. A bucket whose rate changes starts over.
+// Rates checks that no bucket gives more than its burst and its inflow, by the store's clock. A bucket whose rate
+// changes starts over.
 func Rates(h *History) []Violation {
 	type bucket struct {
 		first Event
 		given int
-		debt  float64 // tokens that are missing to a full bucket
+		debt  float64 // tokens missing from a full bucket
 		at    time.Time
 	}
 	all := map[string]bucket{}

@@ -14,7 +14,7 @@ var statuses = func() map[string]job.Status {
 	return out
 }()
 
-// final reports whether a status is one that never changes again.
+// final reports whether a status never changes again.
 func final(name string) bool { return statuses[name].Final() }
 
 // allowed reports whether one move leads from a status to another.
@@ -25,7 +25,7 @@ func allowed(from, to job.Status) bool {
 			if ok && next == to {
 				return true
 			}
-			// What ends its lease while its job is paused is held by the same commit.
+			// What ends its lease while its job is paused is held in the same commit.
 			if held, also := job.Apply(next, job.Hold, tries); ok && also && held == to {
 				return true
 			}
@@ -34,7 +34,7 @@ func allowed(from, to job.Status) bool {
 	return false
 }
 
-// Moves: an execution moves as the state machine allows.
+// Moves checks that an execution moves as the state machine allows.
 func Moves(h *History) []Violation {
 	const name = "moves"
 	var out []Violation
@@ -62,7 +62,7 @@ func Moves(h *History) []Violation {
 	return out
 }
 
-// Terminal: an execution ends once, and is in the end what it ended as.
+// Terminal checks that an execution ends once, and that its final status is the one it ended with.
 func Terminal(h *History) []Violation {
 	const name = "terminal"
 	var out []Violation
@@ -81,7 +81,7 @@ func Terminal(h *History) []Violation {
 	return out
 }
 
-// Liveness: every execution has ended, and none later than within after the last fault.
+// Liveness checks that every execution has ended, and none later than within after the last fault.
 func Liveness(h *History, within time.Duration) []Violation {
 	const name = "liveness"
 	var out []Violation

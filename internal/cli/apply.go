@@ -27,7 +27,7 @@ func (d *declaring) flags(c *cobra.Command) {
 	c.Flags().StringVarP(&d.tag, "tag", "l", "", "with --prune: the tag")
 }
 
-// plan reads the files and asks what they would change.
+// plan reads the files and requests the changes they would make.
 func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p declare.Plan, err error) {
 	switch {
 	case len(d.files) == 0:
@@ -41,9 +41,14 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 	if err != nil {
 		return p, usage{err}
 	}
+	for _, w := range declared.Workflows {
+		if d.prune && !slices.Contains(w.Tags, d.tag) {
+			s.warn("workflow %s does not carry the tag %s: if you remove it from the file later, this prune will not delete it", *w.Key, d.tag)
+		}
+	}
 	for _, j := range declared.Jobs {
 		if d.prune && !slices.Contains(j.Tags, d.tag) {
-			s.warn("job %s does not carry the tag %s: when it is taken out of the file, this prune will not find it", *j.Key, d.tag)
+			s.warn("job %s does not carry the tag %s: if you remove it from the file later, this prune will not delete it", *j.Key, d.tag)
 		}
 	}
 	p, err = declare.Make(ctx, c, declared, d.tag)
@@ -57,7 +62,7 @@ func (s jobCommands) planCommand() *cobra.Command {
 	var d declaring
 	c := &cobra.Command{
 		Use: "plan -f FILE", Short: "Show what applying files would change, and which runs", Args: cobra.NoArgs,
-		Long:    "Compare jobs and calendars in files with those on the server: what would be created, changed and deleted, which fields, and which runs in the next 24 hours would be added or dropped. Nothing is changed.",
+		Long:    "Compare jobs, workflows and calendars in files with those on the server: what would be created, changed and deleted, which fields, and which runs in the next 24 hours would be added or dropped. Nothing is changed.",
 		Example: "  carillon plan -f jobs.yaml\n  carillon plan -f jobs/ --prune -l reporting -o json",
 	}
 	s.flags(c)
@@ -80,7 +85,7 @@ func (s jobCommands) showPlan(p declare.Plan) error {
 	return nil
 }
 
-// renderPlan writes a plan for people; what tenants wrote in it does nothing to their terminal.
+// renderPlan writes a plan for people; text of tenants in it cannot affect their terminal.
 func (s jobCommands) renderPlan(w io.Writer, p declare.Plan) {
 	var b strings.Builder
 	p.Render(&b)
@@ -88,15 +93,21 @@ func (s jobCommands) renderPlan(w io.Writer, p declare.Plan) {
 }
 
 func (s jobCommands) applyCommand() *cobra.Command {
-	var d declaring
-	var w write
-	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Make jobs match files", Args: cobra.NoArgs,
-		Long: "Create and change jobs and calendars so that they match the files. With --prune, also delete jobs that have a tag and are in no file. Applying again changes nothing. " +
+	c := s.applying(&cobra.Command{
+		Use: "apply -f FILE", Short: "Make jobs match files",
+		Long: "Create and change jobs, workflows and calendars so that they match the files. With --prune, also delete jobs that have a tag and are in no file. Applying again changes nothing. " +
 			"A job that someone else changes at the same time is left alone and reported. Nothing is changed unless all files are valid.",
 		Example: "  carillon apply -f jobs.yaml\n  carillon apply -f jobs/ --prune -l reporting --yes\n  carillon job export | carillon apply -f - --dry-run",
-	}
+	})
 	s.flags(c)
+	return c
+}
+
+// applying runs a command that applies files.
+func (s jobCommands) applying(c *cobra.Command) *cobra.Command {
+	var d declaring
+	var w write
+	c.Args = cobra.NoArgs
 	d.flags(c)
 	w.destructive(c)
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -124,7 +135,7 @@ func (s jobCommands) applyCommand() *cobra.Command {
 	return c
 }
 
-// sayDropped tells which credentials a change removed.
+// sayDropped reports which credentials a change removed.
 func (s jobCommands) sayDropped(fields []string) {
 	if len(fields) > 0 {
 		s.say("Credentials removed: %s. They were set for another destination; set them again if the new one needs them.", line(strings.Join(fields, ", ")))
@@ -139,7 +150,7 @@ func unkeyed(r declare.Result) string {
 	return r.JobID + " (" + r.Name + ")"
 }
 
-// applied shows the outcome of the steps, and says whether all went well.
+// applied shows the outcome of the steps, and returns whether all succeeded.
 func (s jobCommands) applied(results []declare.Result) error {
 	n := map[string]int{}
 	var first error
@@ -200,11 +211,19 @@ func (s jobCommands) export(ctx context.Context, cl *client.Client, f client.Job
 		case j.Key == nil:
 			unkeyed++
 			continue
+		case j.Execution.Target == "workflow":
+			w, err := cl.Workflow(ctx, j.JobID)
+			if err != nil {
+				return err
+			}
+			d.Workflows = append(d.Workflows, declare.OfWorkflow(w))
 		case j.Status == "COMPLETED" && !all:
 			over++
 			continue
 		}
-		d.Jobs = append(d.Jobs, declare.Of(j))
+		if j.Execution.Target != "workflow" {
+			d.Jobs = append(d.Jobs, declare.Of(j))
+		}
 		if name := j.Schedule.Calendar; name != nil && !calendars[*name] {
 			calendars[*name] = true
 			cal, err := cl.Calendar(ctx, *name)
@@ -217,6 +236,6 @@ func (s jobCommands) export(ctx context.Context, cl *client.Client, f client.Job
 	if err := declare.Write(w, d); err != nil {
 		return err
 	}
-	s.say("%s and %s; left out: %d without a key, %d completed.", counting(int64(len(d.Jobs)), "job"), counting(int64(len(d.Calendars)), "calendar"), unkeyed, over)
+	s.say("%s and %s; left out: %d without a key, %d completed.", counting(int64(len(d.Jobs)+len(d.Workflows)), "job"), counting(int64(len(d.Calendars)), "calendar"), unkeyed, over)
 	return nil
 }

@@ -40,9 +40,9 @@ func (s operateCommands) auditTail() *cobra.Command {
 		Example: "  carillon audit tail --action job. --from -24h\n  carillon audit tail --follow -o jsonl",
 	}
 	c.Flags().StringVar(&f.Action, "action", "", "only this action, such as job.delete, or all that begin with it, such as job.")
-	c.Flags().StringVar(&f.Object, "object", "", "only what was done to this id or name")
-	c.Flags().StringVar(&f.Principal, "who", "", "only what the credential with this name did")
-	c.Flags().StringVar(&f.KeyID, "key", "", "only what this API key did")
+	c.Flags().StringVar(&f.Object, "object", "", "only changes of the object with this id or name")
+	c.Flags().StringVar(&f.Principal, "who", "", "only changes by the credential with this name")
+	c.Flags().StringVar(&f.KeyID, "key", "", "only changes by this API key")
 	t.flags(c, "at or after this, such as -24h", "before this")
 	p.flags(c)
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new entries until Ctrl-C")
@@ -80,7 +80,7 @@ func (s operateCommands) auditTail() *cobra.Command {
 	return c
 }
 
-// tail prints what comes behind an entry, until it is told to stop.
+// tail prints the entries after the given one, until it is told to stop.
 func (s operateCommands) tail(ctx context.Context, v view[client.AuditEntry], every time.Duration, last int64, read func(context.Context, client.Page) ([]client.AuditEntry, client.Pagination, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -131,7 +131,7 @@ func changeWords(e client.AuditEntry) string {
 func (s operateCommands) auditVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check that nobody tampered with the audit log", Args: cobra.NoArgs,
-		Long: "Check that every entry is as it was sealed; exit with 1 if one is not. Store the printed head elsewhere: it shows later whether the end was cut off.",
+		Long: "Check every entry against its seal; exit with 1 if one does not match. Store the printed head elsewhere: it shows later whether the end was cut off.",
 	}
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		p := progress{s: s.session}
@@ -151,14 +151,14 @@ func (s operateCommands) auditVerify() *cobra.Command {
 				break
 			}
 			cursor = *v.NextCursor
-			p.tell(fmt.Sprintf("%d entries are as they were", sum.Entries))
+			p.tell(fmt.Sprintf("%d entries are unchanged", sum.Entries))
 		}
 		p.end()
 		if err := s.verified(sum); err != nil {
 			return err
 		}
 		if !sum.OK {
-			return errors.New("the audit log is not as it was sealed")
+			return errors.New("the audit log does not match its seals")
 		}
 		return nil
 	})

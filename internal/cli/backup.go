@@ -16,7 +16,7 @@ import (
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "backup", Short: "Back up and restore the embedded store", Args: cobra.NoArgs,
-		Long: "Back up the embedded store (SQLite) while it is in use, verify a backup, and restore one. Artifacts and the secrets key file are separate files and not part of a backup.",
+		Long: "Back up the embedded store (SQLite) while it is in use, verify a backup, and restore one. Artifacts are part of it, unless blobs.url names another place for them. The secrets key file is a separate file and not part of a backup.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(backupCreate(), backupVerify(), backupRestore())
@@ -31,13 +31,13 @@ func overEmbedded(c *cobra.Command) func() (config.Config, error) {
 	return func() (config.Config, error) { return s.load(c, config.Default()) }
 }
 
-// interruptible ends a command's context when it is asked to stop.
+// interruptible cancels a command's context on a signal.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, cancel := untilTold(c.Context())
 	return ctx, cancel
 }
 
-// shownBackup is a backup as -o json has it.
+// shownBackup is a backup as -o json prints it.
 type shownBackup struct {
 	Path   string           `json:"path"`
 	Bytes  int64            `json:"bytes"`
@@ -83,7 +83,7 @@ func backupCreate() *cobra.Command {
 		if as == "json" {
 			return encodeJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables}, "  ")
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %d jobs, %d unfinished and %d finished executions; %d bytes, verified.\nNot included: artifacts and the secrets key file.\n",
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %d jobs, %d unfinished and %d finished executions; %d bytes, verified.\nNot included: the secrets key file, and artifacts if blobs.url names a folder or a bucket.\n",
 			s.Path, tables["jobs"], tables["live"], tables["executions"], s.Bytes)
 		return nil
 	}

@@ -73,7 +73,7 @@ func (s jobCommands) badgeCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "badge", Aliases: []string{"badges"}, Short: "Public status badges of jobs"}, list, create, revoke)
 }
 
-// madeBadge prints the address of a badge as data: it is shown this once.
+// madeBadge prints the address of a badge to standard output: it is shown only once.
 func (s jobCommands) madeBadge(b client.Badge) error {
 	if b.SVG == nil || b.JSON == nil {
 		return fmt.Errorf("the badge %s was created, but the response with its address was lost\n  do: revoke it with 'carillon badge revoke %s --yes' and create another", b.BadgeID, b.BadgeID)

@@ -31,7 +31,7 @@ type benchFlags struct {
 }
 
 func benchCommand(open opener) *cobra.Command {
-	// Four who insert are enough that one batch is made while another is written.
+	// Four inserters are enough that one batch is made while another is written.
 	f := benchFlags{Options: bench.Options{RateFor: 5 * time.Second, Load: bench.Load{Inserters: 4}}}
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure throughput and latency on this machine",
@@ -53,7 +53,7 @@ server, or a folder next to the SQLite file. The database that the URL names is 
 	fs.IntVar(&f.Rate, "rate", 1000, "jobs per second in the measurement 'rate'; 0 skips it")
 	fs.StringSliceVar(&f.Only, "only", nil, "measurements, separated by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
-	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open))
+	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open), benchWorkflowsCommand(open))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -65,7 +65,7 @@ server, or a folder next to the SQLite file. The database that the URL names is 
 	return c
 }
 
-// check says everything that is wrong with the flags.
+// check returns everything that is wrong with the flags.
 func (f *benchFlags) check() error {
 	var wrong config.Mistakes
 	number := func(flag string, v, least, most int) {
@@ -86,7 +86,7 @@ func (f *benchFlags) check() error {
 		}
 	}
 	if f.Rate == 0 && slices.Equal(f.Only, []string{"rate"}) {
-		wrong = append(wrong, config.Mistake{Key: "rate", Value: "0", Want: "a rate of 1 or more, since nothing else is to be measured", From: "flag"})
+		wrong = append(wrong, config.Mistake{Key: "rate", Value: "0", Want: "a rate of 1 or more, since nothing else would be measured", From: "flag"})
 	}
 	wrong = append(wrong, checkPlace(f.database, f.output)...)
 	if len(wrong) > 0 {
@@ -95,7 +95,7 @@ func (f *benchFlags) check() error {
 	return nil
 }
 
-// checkPlace says what is wrong with where to measure, and with how to print it.
+// checkPlace checks where to measure, and how to print.
 func checkPlace(database, output string) (wrong config.Mistakes) {
 	if path, ok := strings.CutPrefix(database, "sqlite:"); database != "" && !(ok && path != "") && !strings.HasPrefix(database, "postgres://") && !strings.HasPrefix(database, "postgresql://") {
 		wrong = append(wrong, config.Mistake{Key: "database", Value: "(not shown)", Want: "sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "flag"})
@@ -106,7 +106,7 @@ func checkPlace(database, output string) (wrong config.Mistakes) {
 	return wrong
 }
 
-// watcher shows how a run goes, as far as there is somebody to look.
+// watcher shows the progress of a run if somebody is watching.
 func watcher(w io.Writer, output string) bench.Watcher {
 	switch {
 	case drawable(w):
@@ -149,13 +149,13 @@ func (f benchFlags) print(rep bench.Report, w io.Writer) error {
 	return e.Encode(rep)
 }
 
-// drawable reports whether lines on w can be drawn again.
+// drawable reports whether lines on w can be redrawn.
 func drawable(w io.Writer) bool { return terminal(w) && os.Getenv("TERM") != "dumb" }
 
-// coloured reports whether w shows colours that its reader wants.
+// coloured reports whether w shows colours and its reader wants them.
 func coloured(w io.Writer) bool { return drawable(w) && os.Getenv("NO_COLOR") == "" }
 
-// terminal reports whether w is a device for characters other than the one that swallows all.
+// terminal reports whether w is a character device other than the null device.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

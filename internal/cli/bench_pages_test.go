@@ -61,3 +61,43 @@ func TestBenchOfPagesFlags(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchOfWorkflows(t *testing.T) {
+	t.Parallel()
+	var out, said strings.Builder
+	url := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
+	args := []string{"bench", "workflows", "--database", url, "--chains", "2", "--length", "3", "--turns", "1", "--only", "chains", "-o", "json"}
+	if code := Main(args, &out, &said); code != done || said.Len() > 0 {
+		t.Fatalf("exit code %d, told %q", code, said.String())
+	}
+	var got struct {
+		Measures []struct {
+			Key  string
+			Goal *float64
+			Aim  *float64
+			Hit  *bool `json:"aim_met"`
+		}
+		Accepted int
+		Config   map[string]any
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	judged := 0
+	for _, m := range got.Measures {
+		if m.Goal != nil && m.Aim != nil && m.Hit != nil {
+			judged++
+		}
+	}
+	if judged != 1 || got.Accepted != 2*(6+3) || got.Config["chains"] != 2.0 {
+		t.Errorf("got %s", out.String())
+	}
+	for args, say := range map[string]string{
+		"--chains 0": "chains", "--length 1001": "from 1 to 1000", "--star 0": "star", "--map 100001": "map", "--turns 0": "turns", "--only maps": "one or more of map, chains", "now": "now",
+	} {
+		said.Reset()
+		if code := Main(append([]string{"bench", "workflows"}, strings.Fields(args)...), &out, &said); code != misuse || !strings.Contains(said.String(), say) {
+			t.Errorf("%s: exit code %d: %s", args, code, said.String())
+		}
+	}
+}

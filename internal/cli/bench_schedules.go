@@ -36,7 +36,8 @@ func (f *goalFlags) add(c *cobra.Command) {
 	fs.BoolVar(&f.strict, "strict", false, "exit with 1 if a goal is missed")
 }
 
-// check says everything that is wrong with the flags, and with numbers of the command's own: flag, value, least, most.
+// check returns everything that is wrong with the flags, and with the command's own numbers: flag, value, minimum,
+// maximum.
 func (f *goalFlags) check(numbers ...[4]any) error {
 	var wrong config.Mistakes
 	for _, n := range append(numbers, [4]any{"batch", f.Batch, 1, 10_000}, [4]any{"slots", f.Slots, 1, 10_000}) {
@@ -51,7 +52,7 @@ func (f *goalFlags) check(numbers ...[4]any) error {
 	return nil
 }
 
-// run measures, and prints.
+// run measures and prints.
 func (f *goalFlags) run(c *cobra.Command, open opener, measure func(ctx context.Context) (bench.GoalReport, error)) error {
 	ctx, cancel := untilTold(c.Context())
 	defer cancel()

@@ -124,7 +124,7 @@ func TestBenchFlags(t *testing.T) {
 
 func TestBenchWhereItCannot(t *testing.T) {
 	for url, want := range map[string]string{
-		"sqlite:" + filepath.Join(t.TempDir(), "none", "carillon.db"): "make a throwaway folder in",
+		"sqlite:" + filepath.Join(t.TempDir(), "none", "carillon.db"): "create a temporary folder in",
 		"postgres://u:secret@127.0.0.1:1/x":                           "the store cannot be reached",
 		"postgres://u:secret@:port:/x":                                "the address of PostgreSQL is not valid",
 	} {
@@ -198,7 +198,7 @@ func TestStrictFailsWhereAGoalIsMissed(t *testing.T) {
 			c.SetOut(&out)
 			c.SetErr(&said)
 			c.SetArgs([]string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--schedules", "10", "--due", "10", "--seconds", "1", flag})
-			if code := exit(c, c.ExecuteContext(t.Context()), &said); code != want || !strings.Contains(out.String(), "MISSED") {
+			if code := exit(c, c.ExecuteContext(t.Context()), &said); code != want || !strings.Contains(out.String(), "✗") {
 				t.Errorf("exit code %d, want %d:\n%s%s", code, want, out.String(), said.String())
 			}
 		})

@@ -26,13 +26,13 @@ func (s jobCommands) jobBulk() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bulk ACTION", Short: "Pause, resume, delete, trigger, tag or untag all jobs that match a filter, in the background", Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
 		Long: "Pause, resume, delete, trigger, tag or untag all jobs that match a filter, in the background. --dry-run counts them and shows the first.",
-		Example: `  carillon job bulk pause --tag warehouse --reason "the warehouse is moved" --dry-run
+		Example: `  carillon job bulk pause --tag warehouse --reason "warehouse is moving" --dry-run
   carillon job bulk tag --query report --add reports --wait`,
 	}
 	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED or COMPLETED")
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
 	c.Flags().StringVar(&f.Name, "name", "", "with exactly this name")
-	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON, INTERVAL or MANUAL")
 	c.Flags().StringVar(&f.Owner, "owner", "", "with exactly this owner")
 	c.Flags().BoolVar(&f.Late, "late", false, "that are more than five seconds late")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
@@ -46,7 +46,7 @@ func (s jobCommands) jobBulk() *cobra.Command {
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all is done")
 	w.destructive(c)
 	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED"))
-	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
+	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL", "MANUAL"))
 	complete(c, "tag", s.tags())
 	complete(c, "remove", s.tags())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -99,7 +99,7 @@ func (s jobCommands) jobBulk() *cobra.Command {
 	return c
 }
 
-// bulkSample shows what a dry run counted, and the first of them.
+// bulkSample shows the count of a dry run, and the first few.
 func (s jobCommands) bulkSample(b client.BulkBegun, action string) error {
 	about := ""
 	if b.CountIsEstimate {

@@ -1,9 +1,10 @@
-// Package cli is the command line. Commands that run a server read flags, fill the settings, and hand over to app; all others
-// are ordinary clients of the API (session), and never open a store, but for those that look after one: migrate, backup, move, rekey. What commands print for people goes to standard error,
-// what programs may read to standard output, but for the greeting of a server.
+// Package cli is the command line. Commands that run a server read flags, fill the settings, and hand over to app.
+// All others are ordinary clients of the API (session) and never open a store, except those that maintain one:
+// migrate, backup, move, rekey. Output for people goes to standard error, output for programs to standard output,
+// except for the greeting of a server.
 //
-// Exit codes: 0 done, 1 failed, 2 bad usage or settings, 3 not found, 4 denied, 5 conflict, 6 unavailable, 7 what was waited
-// for did not succeed, 130 stopped by Ctrl-C.
+// Exit codes: 0 done, 1 failed, 2 bad usage or settings, 3 not found, 4 denied, 5 conflict, 6 unavailable, 7 the
+// awaited result was not a success, 130 stopped by Ctrl-C.
 package cli
 
 import (
@@ -38,9 +39,9 @@ func run(args []string, s *session) int {
 	return exit(ran, err, s.err)
 }
 
-// root is the tree of all commands.
+// root returns the tree of all commands.
 func root(s *session) *cobra.Command {
-	jobs, executions, operate, access := jobCommands{s}, executionCommands{s}, operateCommands{s}, accessCommands{s}
+	jobs, executions, workflows, runs, operate, access := jobCommands{s}, executionCommands{s}, workflowCommands{s}, runCommands{s}, operateCommands{s}, accessCommands{s}
 	c := &cobra.Command{
 		Use: "carillon", Short: "A distributed job scheduler and durable job queue",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
@@ -51,7 +52,7 @@ func root(s *session) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
-		{"use", "Work with jobs:", []*cobra.Command{jobs.jobCommand(), jobs.applyCommand(), jobs.planCommand(), jobs.importCommand(), executions.executionCommand(), executions.dlqCommand(), executions.operationCommand(), operate.forecastCommand(), access.calendarCommand(), operate.artifactCommand(), cronCommand()}},
+		{"use", "Work with jobs:", []*cobra.Command{jobs.jobCommand(), jobs.applyCommand(), jobs.planCommand(), jobs.importCommand(), executions.executionCommand(), workflows.workflowCommand(), runs.runCommand(), runs.approvalsCommand(), runs.eventCommand(), executions.dlqCommand(), executions.operationCommand(), operate.forecastCommand(), access.calendarCommand(), operate.artifactCommand(), cronCommand()}},
 		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Access:", []*cobra.Command{access.loginCommand(), access.contextCommand(), access.keyCommand(), access.signInCommand(), access.secretCommand(), operate.signingCommand(), access.tenantCommand(), operate.auditCommand()}},
 	} {
@@ -64,7 +65,7 @@ func root(s *session) *cobra.Command {
 	c.AddCommand(access.openCommand(), access.versionCommand(), docsCommand(s))
 	misused(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the flag may be known to the command that was meant
+		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the flag may belong to the command that was meant
 			return usage{noCommand(c, name)}
 		}
 		return usage{err}
@@ -72,13 +73,13 @@ func root(s *session) *cobra.Command {
 	return c
 }
 
-// misused has a command, and those below it, say what they want where they are given too few arguments or too many.
+// misused makes a command and its subcommands explain what they want when given too few or too many arguments.
 func misused(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		misused(sub)
 	}
 	check := c.Args
-	if check == nil || !c.HasParent() { // the root knows what commands there are
+	if check == nil || !c.HasParent() { // the root lists the existing commands
 		return
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -94,7 +95,7 @@ func misused(c *cobra.Command) {
 		case errors.As(err, new(usage)):
 			return err
 		case len(args) == 0:
-			return usage{fmt.Errorf("got no arguments; want %s", want)}
+			return usage{fmt.Errorf("no arguments; want %s", want)}
 		case want == c.CommandPath(): // it takes none
 			return usage{fmt.Errorf("unexpected argument %q; want %s", args[0], want)}
 		}
@@ -102,7 +103,7 @@ func misused(c *cobra.Command) {
 	}
 }
 
-// noCommand suggests existing commands in place of one that does not exist.
+// noCommand suggests existing commands in place of an unknown one.
 func noCommand(c *cobra.Command, name string) error {
 	c.SuggestionsMinimumDistance = 2
 	if like := c.SuggestionsFor(name); len(like) > 0 {
@@ -163,6 +164,7 @@ func serve() *cobra.Command {
 	s.add(c, "metrics-listen", "metrics.listen", "")
 	allowCallback(c)
 	allowCommands(c, s)
+	s.add(c, "commands-risk-server", "commands.risk_server", "")
 	s.add(c, "allow-async-commit", "store.allow_async_commit", "")
 	s.add(c, "migrate", "store.migrate", " (default true)")
 	s.rest(c)
@@ -179,7 +181,7 @@ func serve() *cobra.Command {
 	return c
 }
 
-// start serves until the process is told to stop; being told twice ends it at once.
+// start serves until the process is told to stop; a second signal ends it at once.
 func start(c *cobra.Command, cfg config.Config, o app.Options) error {
 	if !strings.HasPrefix(cfg.Database, "sqlite:") {
 		conceal(cfg.Database) // it may hold a password
@@ -191,7 +193,7 @@ func start(c *cobra.Command, cfg config.Config, o app.Options) error {
 	return app.Run(ctx, o)
 }
 
-// onLoopback reports whether an address to listen on is only for this machine.
+// onLoopback reports whether a listen address is reachable only from this machine.
 func onLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// patience sets how long a shell waits for names; tests wait longer.
+// patience is how long a shell waits for names; tests wait longer.
 var patience = time.Second
 
-// names finds what may stand in a place, given how it begins. A tab puts a description behind a name.
+// names finds the completions of a prefix. A tab puts a description after a name.
 type names func(ctx context.Context, prefix string) []string
 
 func (n names) complete(cmd *cobra.Command, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -29,7 +29,7 @@ func (n names) complete(cmd *cobra.Command, prefix string) ([]string, cobra.Shel
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// complete has the shell complete the value of a flag.
+// complete completes the value of a flag.
 func complete(c *cobra.Command, flag string, n names) {
 	err := c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return n.complete(cmd, prefix)
@@ -39,7 +39,7 @@ func complete(c *cobra.Command, flag string, n names) {
 	}
 }
 
-// completeArgs has the shell complete the first argument of a command, and every further one of those that take many.
+// completeArgs completes the first argument of a command, and every further one if it takes many.
 func completeArgs(c *cobra.Command, n names) {
 	many := strings.HasSuffix(c.Use, "...")
 	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -50,7 +50,7 @@ func completeArgs(c *cobra.Command, n names) {
 	}
 }
 
-// lookup asks a server for names; it says nothing if there is no answer.
+// lookup asks a server for names; it returns nothing if there is no answer.
 func lookup(s *session, ask func(ctx context.Context, c *client.Client) []string) names {
 	return func(ctx context.Context, _ string) []string {
 		if s.output == "" {
@@ -197,7 +197,7 @@ func (s *session) tenantNames(ctx context.Context, prefix string) []string {
 	})(ctx, prefix)
 }
 
-// fixed are words that do not change.
+// fixed completes from a fixed list of words.
 func fixed(words ...string) names { return func(context.Context, string) []string { return words } }
 
 func distinct(list []string) []string {

@@ -20,7 +20,7 @@ func configCommand() *cobra.Command {
 	return c
 }
 
-// whose adds the flag that says which command the settings are for.
+// whose adds the flag that names the command whose settings are meant.
 func whose(c *cobra.Command) *string {
 	return c.Flags().String("for", "serve", "the command to check settings for: dev, serve or worker; some defaults differ")
 }
@@ -70,7 +70,7 @@ func configCheck() *cobra.Command {
 	return c
 }
 
-// shownSetting is a setting as config show -o json has it.
+// shownSetting is a setting as config show -o json prints it.
 type shownSetting struct {
 	Key         string `json:"key"`
 	Value       string `json:"value"`

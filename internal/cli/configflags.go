@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-// bases are the defaults of the commands that have settings, where they differ.
+// bases holds the defaults of commands whose settings differ from the general ones.
 var bases = map[string]func() config.Config{
 	"dev":    func() config.Config { c := config.Default(); c.Commands.Allow = true; return c },
 	"serve":  func() config.Config { c := config.Default(); c.Listen = ":8080"; return c },
@@ -46,7 +46,7 @@ func (s *settings) add(c *cobra.Command, flag, key, shown string) {
 	s.keys[flag] = key
 }
 
-// rest adds a flag for every setting that has none yet, but for some. There are too many to list.
+// rest adds hidden flags for almost all settings that have none yet. There are too many to list.
 func (s *settings) rest(c *cobra.Command, but ...string) {
 	for _, k := range config.Keys {
 		flag := k.Flag()

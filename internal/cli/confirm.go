@@ -19,13 +19,13 @@ func (w *write) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.dryRun, "dry-run", false, "show what would be done, and do nothing")
 }
 
-// destructive adds the flag that spares the question.
+// destructive adds the flag that skips the confirmation.
 func (w *write) destructive(c *cobra.Command) {
 	w.flags(c)
 	c.Flags().BoolVarP(&w.yes, "yes", "y", false, "skip the confirmation")
 }
 
-// would tells what a dry run leaves out: for people in words, and the body that would be sent as data.
+// would shows what a dry run leaves out: in words for people, and as data the body that would be sent.
 func (s *session) would(what string, body any) error {
 	s.say("Dry run: nothing was changed. It would %s.", line(what))
 	if body == nil {
@@ -34,7 +34,7 @@ func (s *session) would(what string, body any) error {
 	return s.value(body)
 }
 
-// confirm has whoever is at the terminal type a name before what cannot be undone.
+// confirm makes the person at the terminal type a name before an irreversible change.
 func (s *session) confirm(w write, what, name string) error {
 	if w.yes {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// storedContext is a server and a key that were kept under a name.
+// storedContext is a server and a key that are stored under a name.
 type storedContext struct {
 	Name    string   `json:"name"`
 	Servers []string `json:"servers"`
@@ -56,7 +56,7 @@ func loadContexts() (k contexts, err error) {
 	return k, nil
 }
 
-// save writes the contexts for nobody else to read, whole or not at all.
+// save writes the contexts atomically, readable only by their owner.
 func (k contexts) save() error {
 	file, err := contextsFile()
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *contexts) find(name string) *storedContext {
 	return &k.Contexts[i]
 }
 
-// put keeps a context in place of any of its name, and makes it the current one.
+// put adds or replaces a context, and makes it the current one.
 func (k *contexts) put(x storedContext) {
 	k.Current = x.Name
 	if old := k.find(x.Name); old != nil {

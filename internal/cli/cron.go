@@ -32,7 +32,7 @@ func cronCommand() *cobra.Command {
 	return c
 }
 
-// cronAction is a command over one expression. What it writes goes to standard output; n is how many instants it shows.
+// cronAction is a command over one expression. It writes to standard output; n is how many instants it shows.
 func cronAction(name, short string, n int, do func(io.Writer, schedule.Plan, time.Time, int) error) *cobra.Command {
 	var f cronFlags
 	c := &cobra.Command{
@@ -51,7 +51,7 @@ func cronAction(name, short string, n int, do func(io.Writer, schedule.Plan, tim
 		c.Flags().IntVarP(&f.n, "number", "n", n, "how many times to show, 1 to 1000")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		text := strings.Join(args, " ") // also where the quotes were forgotten and the shell left the stars alone
+		text := strings.Join(args, " ") // also if the quotes were forgotten and the shell left the stars alone
 		from := time.Now().UTC()
 		if f.from != "" {
 			var err error
@@ -75,7 +75,7 @@ func cronAction(name, short string, n int, do func(io.Writer, schedule.Plan, tim
 	return c
 }
 
-// pointed is an error in an expression, with a caret under its place.
+// pointed is an error in an expression, with a caret under its position.
 type pointed struct {
 	expression string
 	err        *schedule.Error

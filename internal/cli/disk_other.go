@@ -2,5 +2,5 @@
 
 package cli
 
-// room is not known here.
+// room is not supported here.
 func room(string) (free, all uint64, ok bool) { return 0, 0, false }

@@ -4,7 +4,7 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// room returns how many bytes of a folder's disk are free for others than root, and how many there are.
+// room returns how many bytes of a folder's disk are free for users other than root, and how many there are.
 func room(dir string) (free, all uint64, ok bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

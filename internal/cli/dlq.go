@@ -17,7 +17,7 @@ func (s executionCommands) dlqCommand() *cobra.Command {
 		s.dlqList(), s.dlqShow(), s.dlqRedrive(), s.dlqDiscard())
 }
 
-// deadFilter are the flags that choose dead letters.
+// deadFilter holds the flags that select dead letters.
 type deadFilter struct {
 	job, reason, query string
 	times
@@ -136,12 +136,12 @@ func (s executionCommands) dlqShow() *cobra.Command {
 		if e.ExecutionID == "" {
 			return missing{fmt.Errorf("the job %s has no dead letters", line(e.JobName))}
 		}
-		return missing{fmt.Errorf("the execution %s of %s, which is %s, is not a dead letter", e.ExecutionID, line(e.JobName), e.Status)}
+		return missing{fmt.Errorf("the execution %s of %s is %s, not a dead letter", e.ExecutionID, line(e.JobName), e.Status)}
 	})
 	return c
 }
 
-// deadLetterOf finds the dead letter that a person wants to change: by its id, or the only one of a job.
+// deadLetterOf finds the dead letter to change: by its id, or the only one of a job.
 func (s *session) deadLetterOf(ctx context.Context, c *client.Client, ref string) (id string, err error) {
 	if uuid.MatchString(ref) {
 		return ref, nil
@@ -166,7 +166,7 @@ func (s *session) deadLetterOf(ctx context.Context, c *client.Client, ref string
 	return id, nil
 }
 
-// chosen reads which dead letters a command is about.
+// chosen returns the dead letters that a command applies to.
 func (s executionCommands) chosen(ctx context.Context, c *client.Client, f deadFilter, everything bool, args []string) (client.DeadLetterRequest, error) {
 	var r client.DeadLetterRequest
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// docsCommand writes the reference of all commands: for the repository and for packagers.
+// docsCommand writes the reference of all commands, for the repository and for packagers.
 func docsCommand(*session) *cobra.Command {
 	var markdown, man string
 	c := &cobra.Command{
@@ -41,7 +41,7 @@ func docsCommand(*session) *cobra.Command {
 	return c
 }
 
-// tree is a command and all below it, as far as they are shown.
+// tree returns a command and all visible ones below it.
 func tree(c *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -78,7 +78,7 @@ var variables = [][2]string{
 	{"NO_COLOR", "set to anything to turn colours off"},
 }
 
-// reference is all commands as one page.
+// reference returns all commands as one page.
 func reference(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString("# The command line\n\nGenerated from the commands by `make docs`; do not edit.\n\n")
@@ -127,7 +127,7 @@ func outdent(s string) string {
 	return strings.Join(out, "\n")
 }
 
-// flagRows are flags and what they are for.
+// flagRows lists flags and their descriptions.
 func flagRows(fs *pflag.FlagSet) (rows [][2]string) {
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
@@ -153,7 +153,7 @@ func flagRows(fs *pflag.FlagSet) (rows [][2]string) {
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage is a command as a page of the manual.
+// manPage returns the manual page of a command.
 func manPage(c *cobra.Command) []byte {
 	var b bytes.Buffer
 	esc := strings.NewReplacer("\\", "\\e", "-", "\\-", "\n.", "\n\\&.", "\n'", "\n\\&'").Replace

@@ -25,7 +25,7 @@ type finding struct {
 	Fix     string `json:"fix,omitempty"`
 }
 
-// doctor looks for what is wrong.
+// doctor looks for problems.
 type doctor struct {
 	s        *session
 	p        place
@@ -96,11 +96,11 @@ func (d *doctor) print() error {
 	return nil
 }
 
-// examine goes from the outside in: what cannot be reached is not looked into.
+// examine checks from the outside in: it skips what is unreachable.
 func (d *doctor) examine(ctx context.Context) {
 	d.key()
 	d.disk()
-	if !d.reach(ctx) {
+	if !d.servers(ctx) {
 		return
 	}
 	c, err := d.s.client(client.WithRetries(client.Retries{}))
@@ -109,7 +109,7 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	if _, err := c.Ready(ctx); err != nil {
-		d.problem("store", "the server says that it is not ready: "+detail(err), "Look at the server's log: its database may be away, full, or of another version.")
+		d.problem("store", "the server says that it is not ready: "+detail(err), "Look at the server's log: its database may be down, full, or of another version.")
 	} else {
 		d.ok("store", "reachable, and its migrations are current")
 	}
@@ -126,6 +126,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if ok {
 		d.jobs(ctx, c, workers)
 	}
+	d.schedules(ctx, c)
 	d.queues(ctx, c)
 	d.rules(ctx, c)
 	d.letters(ctx, c)
@@ -139,8 +140,8 @@ func detail(err error) string {
 	return reason(err)
 }
 
-// reach asks every server whether it lives, which version it has and what time it is there.
-func (d *doctor) reach(ctx context.Context) (answered bool) {
+// servers asks every server whether it is up, and for its version and time.
+func (d *doctor) servers(ctx context.Context) (answered bool) {
 	secure, err := d.p.tls.Config()
 	if err != nil {
 		d.problem("certificates", err.Error(), "Name other files with --tls-cert, --tls-key and --tls-ca.")
@@ -166,17 +167,17 @@ func (d *doctor) reach(ctx context.Context) (answered bool) {
 		switch skew := h.At.Sub(began).Abs(); {
 		case h.At.IsZero():
 		case skew > 30*time.Second:
-			d.problem("clock", fmt.Sprintf("the clock of %s differs from this machine's by %s", server, span(skew)), "Have both keep time, with chrony or systemd-timesyncd; schedules follow the server's store.")
+			d.problem("clock", fmt.Sprintf("the clock of %s differs from this machine's by %s", server, span(skew)), "Synchronise both clocks, with chrony or systemd-timesyncd; schedules follow the server's store.")
 		case skew > 3*time.Second:
-			d.warn("clock", fmt.Sprintf("the clock of %s differs from this machine's by about %s", server, span(skew)), "Have both keep time, with chrony or systemd-timesyncd.")
+			d.warn("clock", fmt.Sprintf("the clock of %s differs from this machine's by about %s", server, span(skew)), "Synchronise both clocks, with chrony or systemd-timesyncd.")
 		default:
-			d.ok("clock", "the same here and there, within 3s")
+			d.ok("clock", "the same on both sides, within 3s")
 		}
 	}
 	return answered
 }
 
-// key looks at how the credential is kept and sent.
+// key checks how the credential is stored and sent.
 func (d *doctor) key() {
 	for _, server := range d.p.servers {
 		u, err := url.Parse(server)
@@ -197,7 +198,7 @@ func local(host string) bool {
 	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }
 
-// disk looks at the room beside the embedded store.
+// disk checks the free space beside the embedded store.
 func (d *doctor) disk() {
 	if _, err := os.Stat(d.data); err != nil {
 		return
@@ -209,9 +210,9 @@ func (d *doctor) disk() {
 	text := fmt.Sprintf("%.1f GB of %.1f GB are free at %s", float64(free)/1e9, float64(all)/1e9, d.data)
 	switch {
 	case free < 200<<20:
-		d.problem("disk", text, "Make room, or move the folder: without room nothing can be accepted.")
+		d.problem("disk", text, "Free some space, or move the folder: without space nothing can be accepted.")
 	case free < 2<<30 || free < all/20:
-		d.warn("disk", text, "Make room, or move the folder to a larger disk.")
+		d.warn("disk", text, "Free some space, or move the folder to a larger disk.")
 	default:
 		d.ok("disk", "%s", text)
 	}
@@ -240,7 +241,7 @@ func (d *doctor) workers(ctx context.Context, c *client.Client) (living []client
 	case len(living) == 0:
 		d.problem("workers", "there are none: nothing runs", "Start one with 'carillon worker --server "+d.p.servers[0]+" --token KEY', or a server with the role worker.")
 	case silent > 0:
-		d.warn("workers", fmt.Sprintf("%d of %d have not been heard of for a minute", silent, len(living)), "'carillon workers list' shows which; look at their machines and clocks.")
+		d.warn("workers", fmt.Sprintf("%d of %d have sent no heartbeat for a minute", silent, len(living)), "'carillon workers list' shows which; look at their machines and clocks.")
 	case able == 0:
 		d.problem("workers", fmt.Sprintf("all %d are draining or cordoned: nothing new starts", len(living)), "'carillon workers list' shows them. Start one, or let one take work again with 'carillon workers uncordon'.")
 	case able < len(living):
@@ -258,7 +259,7 @@ func takes(w client.Worker) bool {
 
 const leavingOnly = "all workers that could run them are draining or cordoned"
 
-// lacking names the reason why no worker runs a job; "" if one takes it, or where none takes anything.
+// lacking names the reason why no worker runs a job; "" if one does, or if no worker takes anything.
 func lacking(j client.Job, workers []client.Worker) string {
 	able := slices.DeleteFunc(slices.Clone(workers), func(w client.Worker) bool { return !takes(w) })
 	if len(able) == 0 {
@@ -271,7 +272,7 @@ func lacking(j client.Job, workers []client.Worker) string {
 	return why
 }
 
-// jobs looks for jobs that no worker can run, and for those that fail.
+// jobs looks for jobs that no worker can run, and for failing ones.
 func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Worker) {
 	const most = 2000
 	n := 0
@@ -294,7 +295,7 @@ func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Wo
 	}
 	for _, why := range slices.Sorted(maps.Keys(lacks)) {
 		if why == leavingOnly {
-			d.problem("jobs", why+": "+some(lacks[why]), "Start another such worker; 'carillon workers list' shows which take nothing new.")
+			d.problem("jobs", why+": "+some(lacks[why]), "Start another such worker; 'carillon workers list' shows which take no new work.")
 			continue
 		}
 		d.problem("jobs", fmt.Sprintf("no worker has %s, which %d need: %s", why, len(lacks[why]), some(lacks[why])), "Start a worker that has it, or change the jobs.")
@@ -338,7 +339,7 @@ func unserved(j client.Job, workers []client.Worker) string {
 	return best
 }
 
-// because is a reason, behind what it is of.
+// because returns the reason in parentheses after its subject.
 func because(reason *string) string {
 	if reason == nil {
 		return ""
@@ -346,7 +347,7 @@ func because(reason *string) string {
 	return " (" + line(*reason) + ")"
 }
 
-// queues looks for limits and pauses that hold work back, and for more work than workers.
+// queues looks for limits and pauses that hold work back, and for queues with too few workers.
 func (d *doctor) queues(ctx context.Context, c *client.Client) {
 	held := false
 	for q, err := range c.Queues(ctx) {
@@ -371,6 +372,24 @@ func (d *doctor) queues(ctx context.Context, c *client.Client) {
 	}
 }
 
+// schedules reports what the overview found about schedules and delays. Other checks report the rest in more detail.
+func (d *doctor) schedules(ctx context.Context, c *client.Client) {
+	o, err := c.Overview(ctx)
+	if err != nil {
+		d.problem("schedules", detail(err), "")
+		return
+	}
+	for _, f := range o.Findings {
+		switch {
+		case f.About != "schedules" && f.About != "delays":
+		case f.Health != "ok":
+			d.warn(f.About, f.Text, "'carillon job list --late' shows what is late now; a server with the role scheduler may be missing or overloaded.")
+		case f.About == "schedules":
+			d.ok(f.About, "%s", f.Text)
+		}
+	}
+}
+
 // rules looks for notification rules whose notifications cannot be sent.
 func (d *doctor) rules(ctx context.Context, c *client.Client) {
 	for r, err := range c.NotificationRules(ctx) {
@@ -379,7 +398,7 @@ func (d *doctor) rules(ctx context.Context, c *client.Client) {
 			return
 		}
 		if r.Blocked != nil {
-			d.problem("notifications", fmt.Sprintf("the rule %s may not call %s: its notifications end as BLOCKED_ADDRESS. %s", r.Name, r.CallbackURL, *r.Blocked), "Give it another URL with 'carillon notification set "+r.Name+"', or have the rules for callbacks changed.")
+			d.problem("notifications", fmt.Sprintf("the rule %s may not call %s: its notifications end as BLOCKED_ADDRESS. %s", r.Name, r.CallbackURL, *r.Blocked), "Give it another URL with 'carillon notification set "+r.Name+"', or ask for the rules for callbacks to be changed.")
 		}
 	}
 }
@@ -391,7 +410,7 @@ func (d *doctor) letters(ctx context.Context, c *client.Client) {
 		d.problem("dead letters", detail(err), "")
 	case page.Pagination.Total > 0:
 		l := page.DeadLetters[0]
-		d.warn("dead letters", fmt.Sprintf("%d; the latest is of %s, %s", page.Pagination.Total, l.JobName, ago(l.DeadLetteredAt, d.s.now())), "'carillon dlq list' shows them; 'carillon dlq redrive' runs them again, 'carillon dlq discard' lets them go.")
+		d.warn("dead letters", fmt.Sprintf("%d; the latest is of %s, %s", page.Pagination.Total, l.JobName, ago(l.DeadLetteredAt, d.s.now())), "'carillon dlq list' shows them; 'carillon dlq redrive' runs them again, 'carillon dlq discard' discards them.")
 	default:
 		d.ok("dead letters", "none")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// answered are the fields of a job that are not part of a request; and of its schedule.
+// answered lists the fields of a job, and of its schedule, that are not part of a request.
 var answered = [2][]string{
 	{"job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until", "dropped_credentials"},
 	{"next_run_at", "last_run_at"},
@@ -49,7 +49,7 @@ func editable(j client.Job) (fields, error) {
 	return all, nil
 }
 
-// edited has a person change a job in their editor, and tells what of it is different.
+// edited lets a person change a job in their editor, and returns the differences.
 func (s jobCommands) edited(j client.Job) (fields, error) {
 	f, ok := s.in.(*os.File)
 	if !ok || !terminal(f) {
@@ -71,7 +71,7 @@ func (s jobCommands) edited(j client.Job) (fields, error) {
 		return nil, err
 	}
 	defer os.Remove(file.Name())
-	_, err = fmt.Fprintf(file, "# The job %s. Save and leave to change it; leave it as it is to change nothing.\n%s", line(j.Name), data)
+	_, err = fmt.Fprintf(file, "# The job %s. Save and exit to change it; exit without changes to leave it unchanged.\n%s", line(j.Name), data)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s jobCommands) edited(j client.Job) (fields, error) {
 	return changes(before, data)
 }
 
-// changes returns what differs in an edited job: what was removed gets its default.
+// changes returns the changes in an edited job; removed fields get their defaults.
 func changes(before fields, text []byte) (fields, error) {
 	data, err := jsonOf(text)
 	if err != nil {
@@ -100,8 +100,8 @@ func changes(before fields, text []byte) (fields, error) {
 	return different(before, after, ""), nil
 }
 
-// different is the part of an object that is not as it was. The server merges objects member by member, so what was taken out of one is
-// null in it; but for those that it replaces whole.
+// different returns the changed part of an object. The server merges objects member by member, so removed members are
+// null in it, except in objects that it replaces whole.
 func different(before, after fields, path string) fields {
 	out := fields{}
 	for name, value := range after {
@@ -110,7 +110,7 @@ func different(before, after fields, path string) fields {
 		switch {
 		case reflect.DeepEqual(before[name], value):
 		case wasObject && isObject && !slices.Contains([]string{"execution.headers", "execution.env", "execution.payload"}, path+name) &&
-			reflect.DeepEqual(was["target"], is["target"]): // of another target nothing is kept that is not sent
+			reflect.DeepEqual(was["target"], is["target"]): // another target keeps only what is sent
 			out[name] = different(was, is, path+name+".")
 		default:
 			out[name] = value

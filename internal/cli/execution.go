@@ -46,7 +46,7 @@ func (s executionCommands) findExecution(ctx context.Context, c *client.Client, 
 		return client.Execution{}, missing{fmt.Errorf("the job %s has no executions yet", line(j.Name))}
 	}
 	e := page.Executions[0]
-	if now := s.now(); e.StartedAt == nil && e.DueAt.After(now) { // made ahead of its time: the one before tells more
+	if now := s.now(); e.StartedAt == nil && e.DueAt.After(now) { // created ahead of its time: the one before is more informative
 		page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{Until: now}, client.Page{Limit: 1})
 		if err != nil {
 			return client.Execution{}, err
@@ -139,7 +139,7 @@ func (s executionCommands) executionList() *cobra.Command {
 		}
 		if only := (client.ExecutionFilter{Job: filter.Job, Status: filter.Status, From: filter.From, Until: filter.Until}); filter.Job != "" && reflect.DeepEqual(filter, only) {
 			return listed(s.session, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
-				page, err := c.ListJobExecutions(ctx, filter.Job, filter, p) // which reads no other job's rows
+				page, err := c.ListJobExecutions(ctx, filter.Job, filter, p) // this reads no rows of other jobs
 				return page.Executions, page.Pagination, err
 			}))
 		}
@@ -151,7 +151,7 @@ func (s executionCommands) executionList() *cobra.Command {
 	return c
 }
 
-// looking is a command that looks at an execution.
+// looking makes a command that looks at an execution.
 func (s executionCommands) looking(c *cobra.Command, do func(ctx context.Context, c *client.Client, e client.Execution) error) *cobra.Command {
 	c.Args = cobra.ExactArgs(1)
 	completeArgs(c, func(ctx context.Context, prefix string) []string {
@@ -224,7 +224,7 @@ func (s executionCommands) executionTimeline() *cobra.Command {
 			wide("TOKEN", func(v client.Event) string { return number(v.FencingToken) }),
 			col("WORKER", func(v client.Event) string { return or(v.WorkerID, "") }),
 			col("DETAIL", func(v client.Event) string { return v.Detail }),
-		), func(v client.Event) string { return v.Type }}, "Nothing is known of it.", c.Events(ctx, e.ExecutionID))
+		), func(v client.Event) string { return v.Type }}, "No events are recorded.", c.Events(ctx, e.ExecutionID))
 	})
 }
 
@@ -241,7 +241,8 @@ var (
 	finished   = []string{"SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"}
 )
 
-// executionOf finds the execution of a job that a person wants to change: the latest in one of these states. With only, it must be the only one.
+// executionOf finds the execution of a job that a person wants to change: the latest in one of these states. With
+// only, it must be the only one.
 func (s *session) executionOf(ctx context.Context, c *client.Client, ref, verb string, states []string, only bool) (client.Execution, error) {
 	j, err := findJob(ctx, c, ref)
 	if err != nil {

@@ -48,6 +48,14 @@ func TestExecutionLogs(t *testing.T) {
 			t.Errorf("%v: %d\n%s\n%s", args, code, out, err)
 		}
 	}
+	for _, args := range [][]string{{e1, "--streams"}, {e1, "-f", "--streams"}} {
+		if code, out, err := run(args...); code != 0 || err != "" || out != "stdout | line 0\\x1b[31m\\u202e\nstderr | line 1\\x1b[31m\\u202e\nstdout | line 2\\x1b[31m\\u202e\n" {
+			t.Errorf("%v: %d\n%s\n%s", args, code, out, err)
+		}
+	}
+	if _, out, _ := run(e1, "-t", "--streams"); !strings.HasPrefix(out, "2026-01-31T15:04:05.000000Z stdout | line 0") {
+		t.Errorf("with times and streams: %s", out)
+	}
 	if _, out, _ := run(e1, "-t"); !strings.HasPrefix(out, "2026-01-31T15:04:05.000000Z line 0") {
 		t.Errorf("with times: %s", out)
 	}

@@ -18,41 +18,41 @@ import (
 // The exit codes.
 const (
 	done        = 0
-	failed      = 1 // what was asked for could not be done
-	misuse      = 2 // bad usage or settings; the server found the request wrong
+	failed      = 1 // the request could not be carried out
+	misuse      = 2 // bad usage or settings; the server found the request invalid
 	notFound    = 3
 	denied      = 4
 	conflict    = 5
-	unavailable = 6   // nothing answers, or it says to come again
+	unavailable = 6   // nothing answers, or the server asks to retry later
 	runFailed   = 7   // the awaited execution or operation did not succeed
 	stopped     = 130 // by Ctrl-C
 )
 
-// usage is an error that better arguments or settings would mend.
+// usage is an error that better arguments or settings would fix.
 type usage struct{ error }
 
 func (u usage) Unwrap() error { return u.error }
 
-// unconfirmed is a change that nobody confirmed.
+// unconfirmed means that nobody confirmed a change.
 type unconfirmed struct{ error }
 
-// interrupted is the end of a command by Ctrl-C.
+// interrupted means that Ctrl-C ended a command.
 type interrupted struct{ error }
 
-// unreachable is an error of the way to a server.
+// unreachable is an error of the connection to a server.
 type unreachable struct {
 	place
-	do  string // what to do, where it is not the usual
+	do  string // the remedy, if it is not the usual one
 	err error
 }
 
 func (u unreachable) Error() string { return u.err.Error() }
 func (u unreachable) Unwrap() error { return u.err }
 
-// lost is an execution or an operation that was waited for and did not succeed.
+// lost is the error that an awaited execution or operation did not succeed.
 type lost struct{ error }
 
-// missing is something that a name stands for and that does not exist.
+// missing is the error that a named thing does not exist.
 type missing struct{ error }
 
 // exit prints the error of a command with its cause and remedy, and returns the exit code.
@@ -69,7 +69,7 @@ func exit(c *cobra.Command, err error, stderr io.Writer) int {
 	}
 	switch {
 	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "carillon: the settings are wrong:\n%s\n", indent(wrong.Error()))
+		fmt.Fprintf(stderr, "carillon: the settings are invalid:\n%s\n", indent(wrong.Error()))
 		return misuse
 	case errors.As(err, new(usage)) || strings.HasPrefix(err.Error(), "unknown command"):
 		path := "carillon"
@@ -106,13 +106,13 @@ func exit(c *cobra.Command, err error, stderr io.Writer) int {
 // reason is the innermost part of an error.
 func reason(err error) string {
 	text := err.Error()
-	if i := strings.Index(text, "\": "); i >= 0 { // behind the method and the URL
+	if i := strings.Index(text, "\": "); i >= 0 { // after the method and the URL
 		text = text[i+3:]
 	}
 	return text
 }
 
-// tellProblem tells what a server answered.
+// tellProblem prints a server's error response.
 func tellProblem(c *cobra.Command, p *client.Problem, w io.Writer) int {
 	detail := p.Detail
 	code, do := failed, ""
@@ -131,11 +131,13 @@ func tellProblem(c *cobra.Command, p *client.Problem, w io.Writer) int {
 		code, do = denied, "Use a key whose role allows this; 'carillon context list' shows the contexts you have."
 	case errors.Is(p, client.ErrNotFound):
 		code = notFound
-		if list := lister(c); list != "" {
+		if strings.HasPrefix(detail, "This run has no node") {
+			do = "'carillon run get RUN' lists the nodes of a run."
+		} else if list := lister(c); list != "" {
 			do = "Look for it with '" + list + "', which lists only your own tenant."
 		}
 	case p.Status == http.StatusPreconditionFailed:
-		code, do = conflict, "Read it again, then decide."
+		code, do = conflict, "Load it again, then decide."
 	case errors.Is(p, client.ErrConflict):
 		code = conflict
 	case errors.Is(p, client.ErrLimited), errors.Is(p, client.ErrUnavailable):

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// executionFilter are the flags that choose executions.
+// executionFilter holds the flags that select executions.
 type executionFilter struct {
 	client.ExecutionFilter
 	times
@@ -45,7 +45,7 @@ func (f *executionFilter) read(ctx context.Context, s *session, c *client.Client
 	return out, err
 }
 
-// showText copies text to a terminal; what tenants wrote in it does nothing to that.
+// showText copies text to a terminal, escaping control characters that tenants may have written.
 func showText(w io.Writer, r io.Reader) error {
 	in := bufio.NewReader(r)
 	for {

@@ -17,9 +17,10 @@ var flagOf = map[string]string{
 	"rate_limit.per": "rate", "unique_key": "unique-key", "expires_after": "expires-after", "auto_redrive_after": "auto-redrive-after",
 	"description": "description", "owner": "owner", "runbook": "runbook", "key": "key", "role": "role", "tenant_id": "for-tenant",
 	"tier": "tier", "callback_url": "to", "events": "event", "reason": "reason", "until": "until", "rate_per_s": "rate",
+	"input": "input", "nodes[0]": "node", "comment": "comment", "data": "data", "result": "result", "match": "match", "max_parallel": "max-parallel", "tolerate": "tolerate", "only": "only",
 }
 
-// typed names a field as whoever typed the command knows it: by its flag, where that was given.
+// typed names a field as the user typed it: by its flag, if that was given.
 func typed(c *cobra.Command, field string) string {
 	if name := flagOf[field]; c != nil && name != "" && c.Flags().Changed(name) {
 		return "--" + name
@@ -27,7 +28,7 @@ func typed(c *cobra.Command, field string) string {
 	return field
 }
 
-// lister is the command that lists the things a command is about; "" if there is none.
+// lister returns the command that lists the subjects of a command; "" if there is none.
 func lister(c *cobra.Command) string {
 	for ; c != nil; c = c.Parent() {
 		for _, sub := range c.Commands() {

@@ -89,7 +89,7 @@ func memoryWords(m client.Memory, of string) string {
 	return byteWords(*m.MemoryUsed) + of + byteWords(*m.MemoryLimit)
 }
 
-// byteWords is an amount of bytes, for people, such as 1.5 GiB.
+// byteWords formats a number of bytes for people, such as 1.5 GiB.
 func byteWords(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
@@ -156,7 +156,7 @@ func (s operateCommands) workersCommand() *cobra.Command {
 		})
 	})
 	var w write
-	drain := &cobra.Command{Use: "drain ID...", Short: "Let workers finish what they run and take nothing more", Args: cobra.MinimumNArgs(1)}
+	drain := &cobra.Command{Use: "drain ID...", Short: "Let workers finish what they run and take no more work", Args: cobra.MinimumNArgs(1)}
 	w.flags(drain)
 	drain.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		for _, id := range args {
@@ -177,15 +177,15 @@ func (s operateCommands) workersCommand() *cobra.Command {
 		}
 		return nil
 	})
-	cordon := s.cordoning("cordon", "Give workers nothing more until they are uncordoned; running executions continue", "is cordoned", (*client.Client).CordonWorker)
-	uncordon := s.cordoning("uncordon", "Give cordoned workers executions again", "takes executions", (*client.Client).UncordonWorker)
+	cordon := s.cordoning("cordon", "Give workers no more work until they are uncordoned; running executions continue", "is cordoned", (*client.Client).CordonWorker)
+	uncordon := s.cordoning("uncordon", "Give cordoned workers work again", "takes executions", (*client.Client).UncordonWorker)
 	for _, c := range []*cobra.Command{get, drain, cordon, uncordon} {
 		completeArgs(c, s.workerNames())
 	}
 	return s.noun(&cobra.Command{Use: "workers", Short: "Show, cordon and drain workers"}, list, get, cordon, uncordon, drain)
 }
 
-// cordoning makes a command that cordons workers, or ends that.
+// cordoning makes a command that cordons or uncordons workers.
 func (s operateCommands) cordoning(verb, short, said string, do func(*client.Client, context.Context, string) (client.Worker, error)) *cobra.Command {
 	var w write
 	c := &cobra.Command{Use: verb + " ID...", Short: short, Args: cobra.MinimumNArgs(1)}
@@ -303,6 +303,6 @@ func (s operateCommands) showForecast(f client.Forecast, hours int) error {
 	if err := align(s.out, rows, s.paint); err != nil {
 		return err
 	}
-	s.say("With these and %d more moved, the busiest minute has %d executions instead of %d.", f.Spread.JobsTotal-len(f.Spread.Jobs), f.Spread.PeakAfter, f.Spread.PeakBefore)
+	s.say("After moving these and %d more, the busiest minute has %d executions instead of %d.", f.Spread.JobsTotal-len(f.Spread.Jobs), f.Spread.PeakAfter, f.Spread.PeakBefore)
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// headline is the first line of an error's message and, where a stack follows, the first frame of it that is the user's own.
+// headline returns the first line of an error's message and, if a stack follows, the first frame of the user's own
+// code.
 func headline(message string) string {
 	first, rest, more := strings.Cut(strings.TrimSpace(message), "\n")
 	if !more {
@@ -30,7 +31,7 @@ func headline(message string) string {
 	return first + " …"
 }
 
-// library reports whether a function of a stack is the runtime's or that of Carillon's own worker.
+// library reports whether a function in a stack belongs to the runtime or to Carillon's worker library.
 func library(function string) bool {
 	for _, p := range []string{"runtime.", "runtime/", "internal/runtime/", "reflect.", "panic", "github.com/carillon-jobs/carillon/worker."} {
 		if strings.HasPrefix(function, p) {

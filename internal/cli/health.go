@@ -15,7 +15,7 @@ import (
 
 const healthHint = "Name another with --server or CARILLON_HEALTH_SERVER. CARILLON_SERVER and contexts are not read: a worker's probe asks the worker, not its server."
 
-// healthCommand is the probe of containers that hold no other program: one question, one exit code.
+// healthCommand is a probe for containers that hold no other program: one question, one exit code.
 func (s operateCommands) healthCommand() *cobra.Command {
 	var server string
 	var live, insecure bool
@@ -28,7 +28,7 @@ func (s operateCommands) healthCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&server, "server", "", "address to ask (CARILLON_HEALTH_SERVER; default "+localServer+")")
 	f.BoolVar(&live, "live", false, "check only whether the process is alive: /healthz, not /readyz")
-	f.BoolVar(&insecure, "insecure", false, "accept any certificate: a probe on the same machine uses an address that the certificate does not name")
+	f.BoolVar(&insecure, "insecure", false, "accept any certificate: a probe on the same machine uses an address that is not in the certificate")
 	f.DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		from := "--server"

@@ -19,7 +19,7 @@ func (s jobCommands) importCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(s.importCrontab(), s.importCronJob(),
-		s.importTasks("dkron", "Convert Dkron jobs", "what GET /v1/jobs of Dkron answers", "  curl -s http://dkron:8080/v1/jobs | carillon import dkron - > jobs.yaml",
+		s.importTasks("dkron", "Convert Dkron jobs", "the response of GET /v1/jobs of Dkron", "  curl -s http://dkron:8080/v1/jobs | carillon import dkron - > jobs.yaml",
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Dkron{Timezone: zone, Tag: tag}.Read(data)
 			}),
@@ -27,7 +27,7 @@ func (s jobCommands) importCommand() *cobra.Command {
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Sidekiq{Timezone: zone, Tag: tag}.Read(data)
 			}),
-		s.importTasks("celery", "Convert a Celery beat schedule", "what django-celery-beat dumps, or beat_schedule as JSON or YAML", "  python manage.py dumpdata django_celery_beat | carillon import celery - > jobs.yaml",
+		s.importTasks("celery", "Convert a Celery beat schedule", "a dump of django-celery-beat, or beat_schedule as JSON or YAML", "  python manage.py dumpdata django_celery_beat | carillon import celery - > jobs.yaml",
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Celery{Timezone: zone, Tag: tag}.Read(data)
 			}))

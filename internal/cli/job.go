@@ -18,7 +18,7 @@ import (
 
 func (s jobCommands) jobCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, show and change jobs"},
-		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobExport(), s.jobDelete())
+		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobDepend(), s.jobDependencies(), s.jobBulk(), s.jobExport(), s.jobDelete())
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -65,7 +65,7 @@ func findJob(ctx context.Context, c *client.Client, ref string) (client.Job, err
 	return client.Job{}, usage{fmt.Errorf("%d jobs have the name %q; give the id of one:%s", page.Pagination.Total, ref, b.String())}
 }
 
-// scheduleWords is a schedule in a few words.
+// scheduleWords describes a schedule in a few words.
 func scheduleWords(x client.JobSchedule) string {
 	zone := ""
 	if x.Timezone != nil && *x.Timezone != "UTC" {
@@ -78,11 +78,13 @@ func scheduleWords(x client.JobSchedule) string {
 		return "every " + or(x.Every, "")
 	case "ONE_TIME":
 		return "once"
+	case "MANUAL":
+		return "when triggered"
 	}
 	return "at once"
 }
 
-// targetWords is a target in a few words.
+// targetWords describes a target in a few words.
 func targetWords(x client.JobTarget) string {
 	switch x.Target {
 	case "http":
@@ -91,6 +93,8 @@ func targetWords(x client.JobTarget) string {
 		return strings.Join(append([]string{x.Entrypoint}, x.Command...), " ")
 	case "worker":
 		return "kind " + x.Kind
+	case "workflow":
+		return x.Target
 	}
 	return x.Target + " " + x.WorkKind
 }
@@ -122,7 +126,7 @@ func success(x client.Stats) string {
 	return fmt.Sprintf("%.4g%%", 100*x.SuccessRate)
 }
 
-// both is an instant as people say it, and exactly.
+// both formats an instant for people, and exactly.
 func (s *session) both(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -197,14 +201,14 @@ func (s jobCommands) jobList() *cobra.Command {
 	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED, COMPLETED or DELETED (default all but DELETED)")
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
 	c.Flags().StringVar(&f.Name, "name", "", "with exactly this name")
-	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON, INTERVAL or MANUAL")
 	c.Flags().StringVar(&f.Owner, "owner", "", "with exactly this owner")
 	c.Flags().BoolVar(&f.Late, "late", false, "that are more than five seconds late")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
 	c.Flags().BoolVar(&notifications, "notifications", false, "also the jobs that send notifications, which have the tag "+client.NotificationTag)
 	p.flags(c)
 	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED", "DELETED"))
-	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
+	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL", "MANUAL"))
 	complete(c, "tag", s.tags())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if !notifications && f.Tag != client.NotificationTag && f.Name == "" {
@@ -297,7 +301,7 @@ func (s jobCommands) jobCreate() *cobra.Command {
 	return c
 }
 
-// preview tells what a schedule does.
+// preview describes what a schedule does.
 func (s jobCommands) preview(ctx context.Context, c *client.Client, x *client.Schedule) error {
 	if x == nil || x.CronExpression == nil && x.Every == nil {
 		return nil
@@ -316,7 +320,7 @@ func (s jobCommands) preview(ctx context.Context, c *client.Client, x *client.Sc
 	return nil
 }
 
-// created tells of a new job, and waits for its execution where that is wanted.
+// created reports a new job, and waits for its execution if asked to.
 func (s jobCommands) created(ctx context.Context, c *client.Client, j client.Job, wt waiting) error {
 	next := ""
 	if t := j.Schedule.NextRunAt; t != nil {
@@ -328,7 +332,7 @@ func (s jobCommands) created(ctx context.Context, c *client.Client, j client.Job
 		s.say("Created the job %s (%s)%s.", line(j.Name), line(scheduleWords(j.Schedule)), next)
 	}
 	if t := j.Schedule.ScheduledTime; t != nil && !j.Deduplicated && j.CreatedAt.Sub(*t) > time.Minute {
-		s.warn("its time, %s, is past: it runs at once", exact(*t))
+		s.warn("its time, %s, has passed: it runs at once", exact(*t))
 	}
 	if j.ExecutionID != "" && wt.any() {
 		if !s.quiet {
@@ -407,7 +411,7 @@ func (s jobCommands) jobEdit() *cobra.Command {
 	return c
 }
 
-// showWritten prints a job that was changed, where a form of it was asked for.
+// showWritten prints a changed job, if an output format was requested.
 func (s jobCommands) showWritten(j client.Job) error {
 	if s.output == "table" {
 		return nil
@@ -415,13 +419,13 @@ func (s jobCommands) showWritten(j client.Job) error {
 	return s.showJob(j)
 }
 
-// overJobs is a command that does something to one job or several.
+// overJobs makes a command that applies to one or several jobs.
 func (s jobCommands) overJobs(c *cobra.Command, w *write, what, did string, do func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error)) *cobra.Command {
 	c.Args = cobra.MinimumNArgs(1)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		var all []client.Job
-		for _, ref := range args { // nothing is done where one is not there
+		for _, ref := range args { // nothing is done if one does not exist
 			j, err := findJob(ctx, c, ref)
 			if err != nil {
 				return err
@@ -462,7 +466,7 @@ func (s jobCommands) jobPause() *cobra.Command {
 	set := c.Flags()
 	return s.overJobs(c, &w, "pause", "Paused", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
 		r := client.PauseRequest{Reason: reason}
-		if j.Status == "PAUSED" { // what is not said again stays
+		if j.Status == "PAUSED" { // values not given stay
 			if !set.Changed("reason") {
 				r.Reason = or(j.PauseReason, "")
 			}
@@ -505,7 +509,7 @@ func (s jobCommands) jobDelete() *cobra.Command {
 		}
 		what := "delete the job " + j.Name
 		if stop {
-			what += " and cancel what runs of it"
+			what += " and cancel its running executions"
 		}
 		if err := s.confirm(w, what, j.Name); err != nil {
 			return j, err
@@ -520,7 +524,7 @@ func (s jobCommands) jobDelete() *cobra.Command {
 	})
 }
 
-// retryWords says in words how often and after how long a job is retried.
+// retryWords describes how often and after how long a job is retried.
 func retryWords(r client.JobRetryPolicy) string {
 	switch {
 	case r.MaxRetries == 0:

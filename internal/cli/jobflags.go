@@ -16,13 +16,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// jobFlags are the flags that say what a job is, for create and edit.
+// jobFlags holds the flags that define a job, for create and edit.
 type jobFlags struct {
 	s   *session
 	set *pflag.FlagSet
 }
 
-// fields is a part of a request, under the names of the API.
+// fields is a part of a request, by the names of the API.
 type fields = map[string]any
 
 func addJobFlags(s *session, c *cobra.Command) *jobFlags {
@@ -86,7 +86,7 @@ func (f *jobFlags) given(name string) bool { return f.set.Changed(name) }
 
 func (f *jobFlags) text(name string) string { return f.set.Lookup(name).Value.String() }
 
-// request returns the request that the flags describe. argv is what stood behind --.
+// request returns the request that the flags describe. argv holds the arguments after --.
 func (f *jobFlags) request(argv []string) (fields, error) {
 	out := fields{}
 	if f.given("body") {
@@ -168,7 +168,7 @@ func (f *jobFlags) request(argv []string) (fields, error) {
 	return out, nil
 }
 
-// orNull has an empty text mean that a field is to have none.
+// orNull turns an empty text into null: the field is unset.
 func orNull(s string) any {
 	if s == "" {
 		return nil
@@ -180,7 +180,7 @@ func (f *jobFlags) number(flag string) int { n, _ := f.set.GetInt(flag); return 
 
 func (f *jobFlags) duration(flag string) time.Duration { d, _ := f.set.GetDuration(flag); return d }
 
-// onlyOne refuses flags that exclude each other, and tells which is given.
+// onlyOne refuses flags that exclude each other, and returns the one given.
 func (f *jobFlags) onlyOne(flags ...string) (string, error) {
 	var found []string
 	for _, name := range flags {
@@ -288,7 +288,7 @@ func (f *jobFlags) execution(argv []string) (fields, error) {
 			for _, text := range list {
 				k, v, ok := strings.Cut(text, p.sep)
 				if !ok || strings.TrimSpace(k) == "" {
-					return nil, usage{fmt.Errorf("--%s: want '%s'", flag, p.want)} // without what was given: it may be secret
+					return nil, usage{fmt.Errorf("--%s: want '%s'", flag, p.want)} // without the value: it may be secret
 				}
 				if pairs[strings.TrimSpace(k)] = v; p.sep == ":" {
 					pairs[strings.TrimSpace(k)] = strings.TrimSpace(v)
@@ -318,7 +318,7 @@ func (f *jobFlags) execution(argv []string) (fields, error) {
 	return out, nil
 }
 
-// content reads what a flag gives: text, @file, or - for standard input.
+// content returns the value of a flag: text, @file, or - for standard input.
 func (s *session) content(text, flag string) ([]byte, error) {
 	var data []byte
 	var err error
@@ -336,7 +336,7 @@ func (s *session) content(text, flag string) ([]byte, error) {
 	return data, nil
 }
 
-// payload reads JSON that a flag gives.
+// payload returns a flag's value as JSON.
 func (s *session) payload(text, flag string) (json.RawMessage, error) {
 	data, err := s.content(text, flag)
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *session) payload(text, flag string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// parseRate reads how many in a time: 10/1s, 10/s, 100/m.
+// parseRate parses a rate: 10/1s, 10/s, 100/m.
 func parseRate(text string) (fields, error) {
 	count, per, ok := strings.Cut(text, "/")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
@@ -362,7 +362,7 @@ func parseRate(text string) (fields, error) {
 	return fields{"count": n, "per": per}, nil
 }
 
-// parseTime reads an instant as people write them.
+// parseTime parses an instant as people write it.
 func parseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return t, nil
@@ -394,7 +394,7 @@ func parseTime(text string, zone *time.Location, now time.Time) (time.Time, erro
 	return time.Time{}, fmt.Errorf("%q is not a time; want one such as 2026-01-31T15:04:05Z, '2026-01-31 15:04', 15:04, +10m, -24h or -7d", text)
 }
 
-// words parts a command line as a shell does that knows only quotes and backslashes.
+// words splits a command line like a shell that knows only quotes and backslashes.
 func words(text string) ([]string, error) {
 	var out []string
 	var b strings.Builder

@@ -52,7 +52,7 @@ func (s jobCommands) jobTrigger() *cobra.Command {
 	return c
 }
 
-// triggered tells of a new execution, and waits for it where that is wanted.
+// triggered reports a new execution, and waits for it if asked to.
 func (s *session) triggered(ctx context.Context, c *client.Client, t client.Triggered, name string, wt waiting) error {
 	if t.Deduplicated {
 		s.say("Nothing was started: the execution %s holds the unique key and has not finished.", t.ExecutionID)
@@ -106,7 +106,7 @@ func (s jobCommands) jobNext() *cobra.Command {
 	return c
 }
 
-// times are two flags that say from when to when.
+// times holds the two flags of a time range.
 type times struct{ from, to string }
 
 func (t *times) flags(c *cobra.Command, from, to string) {
@@ -132,7 +132,7 @@ func (s jobCommands) jobOccurrences() *cobra.Command {
 	var t times
 	var p paging
 	c := &cobra.Command{
-		Use: "occurrences JOB", Short: "Did it run? List the scheduled times of a job and their outcomes", Args: cobra.ExactArgs(1),
+		Use: "occurrences JOB", Short: "List the scheduled times of a job and whether it ran", Args: cobra.ExactArgs(1),
 		Example: "  carillon job occurrences report --from -48h --to now",
 	}
 	t.flags(c, "first time to list, such as -48h or 2026-01-31 (default a day ago)", "list times before this one (default a day from now)")
@@ -163,30 +163,39 @@ func (s jobCommands) jobOccurrences() *cobra.Command {
 }
 
 func (s jobCommands) jobBackfill() *cobra.Command {
+	c := &cobra.Command{
+		Use: "backfill JOB --from TIME --to TIME", Short: "Run past scheduled times of a job, in the background",
+		Long:    "Run past scheduled times of a job, in the background; by default only those that did not run. --dry-run counts them.",
+		Example: "  carillon job backfill report --from 2026-01-01 --to 2026-02-01 --dry-run\n  carillon job backfill report --from -48h --to now --rate 5 --wait",
+	}
+	completeArgs(c, s.jobNames())
+	return s.backfilling(c, func(ctx context.Context, c *client.Client, ref string) (id, name string, err error) {
+		j, err := findJob(ctx, c, ref)
+		return j.JobID, j.Name, err
+	})
+}
+
+// backfilling makes a command that runs past scheduled times of the jobs that find returns.
+func (s *session) backfilling(c *cobra.Command, find func(ctx context.Context, c *client.Client, ref string) (id, name string, err error)) *cobra.Command {
 	var w write
 	var t times
 	var rate float64
 	var everything, wait bool
-	c := &cobra.Command{
-		Use: "backfill JOB --from TIME --to TIME", Short: "Run past scheduled times of a job, in the background", Args: cobra.ExactArgs(1),
-		Long:    "Run past scheduled times of a job, in the background; by default only those that did not run. --dry-run counts them.",
-		Example: "  carillon job backfill report --from 2026-01-01 --to 2026-02-01 --dry-run\n  carillon job backfill report --from -48h --to now --rate 5 --wait",
-	}
+	c.Args = cobra.ExactArgs(1)
 	t.flags(c, "first time to run, such as -7d", "run times before this one")
 	c.Flags().Float64Var(&rate, "rate", 0, "maximum number per second (default no limit)")
 	c.Flags().BoolVar(&everything, "everything", false, "also those that already ran")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all have been created")
 	w.flags(c)
-	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		from, to, err := t.read(s.session)
+		from, to, err := t.read(s)
 		if err != nil {
 			return err
 		}
 		if from.IsZero() || to.IsZero() {
 			return usage{errors.New("want --from and --to, such as --from 2026-01-01 --to 2026-02-01, or --from -48h --to now")}
 		}
-		j, err := findJob(ctx, c, args[0])
+		id, name, err := find(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -194,11 +203,11 @@ func (s jobCommands) jobBackfill() *cobra.Command {
 		if rate != 0 {
 			r.RatePerS = &rate
 		}
-		b, err := c.BackfillJob(ctx, j.JobID, r)
+		b, err := c.BackfillJob(ctx, id, r)
 		if err != nil {
 			return err
 		}
-		return s.begun(ctx, c, b, "fire", "instant", " of "+j.Name, w.dryRun, wait)
+		return s.begun(ctx, c, b, "fire", "instant", " of "+name, w.dryRun, wait)
 	})
 	return c
 }

@@ -28,7 +28,7 @@ func (p paging) page() client.Page {
 	return client.Page{Limit: min(max(p.limit, 0)+1, 1000)}
 }
 
-// listed prints a list up to its limit, and tells a person where that is not all, or nothing.
+// listed prints a list up to its limit, and tells a person if it is incomplete or empty.
 func listed[T any](s *session, v view[T], p paging, empty string, items iter.Seq2[T, error]) error {
 	if !p.all && p.limit < 1 {
 		return usage{fmt.Errorf("--limit %d: want 1 or more, or --all", p.limit)}
@@ -63,7 +63,7 @@ func listedAll[T any](s *session, v view[T], empty string, items iter.Seq2[T, er
 	return listed(s, v, paging{all: true}, empty, items)
 }
 
-// each is a list that is there already.
+// each iterates over a complete list.
 func each[T any](all []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, x := range all {

@@ -325,7 +325,7 @@ func TestExitCodes(t *testing.T) {
 		"no credential":  {denied, []string{"job", "list", "--server", realServer(t)}, []string{"carillon login", "request: "}},
 		"denied":         {denied, []string{"job", "list", "--server", answer(403, "forbidden")}, []string{"role"}},
 		"conflict":       {conflict, []string{"job", "list", "--server", answer(409, "conflict")}, []string{"The detail."}},
-		"revision":       {conflict, []string{"job", "list", "--server", answer(412, "revision_mismatch")}, []string{"Read it again"}},
+		"revision":       {conflict, []string{"job", "list", "--server", answer(412, "revision_mismatch")}, []string{"Load it again"}},
 		"limited":        {unavailable, []string{"job", "list", "--server", answer(429, "limited")}, []string{"Try again in 60m"}},
 		"away":           {unavailable, []string{"job", "list", "--server", answer(503, "unavailable")}, []string{"Try again in 60m"}},
 		"nobody there":   {unavailable, []string{"job", "list", "--server", gone}, []string{"no server answers at " + gone, "from --server", "doctor"}},
@@ -429,7 +429,7 @@ func TestDoctor(t *testing.T) {
 	c := at(t, "--server", devServer(t))
 	c.ok("job", "create", "needs a gpu", "--every", "1h", "--simulate", "noop", "--label", "gpu", "--key", "gpu")
 	c.fails(failed, "there are problems: 1", "doctor", "--data", t.TempDir())
-	for _, want := range []string{"ok       server:", "ok       version:", "ok       clock:", "ok       store:", "ok       workers:", "ok       disk:", "problem  jobs: no worker has the labels gpu", "do: "} {
+	for _, want := range []string{"ok       server:", "ok       version:", "ok       clock:", "ok       store:", "ok       workers:", "ok       disk:", "schedules: ", "problem  jobs: no worker has the labels gpu", "do: "} {
 		if !strings.Contains(c.out, want) {
 			t.Errorf("%q is not in\n%s", want, c.out)
 		}

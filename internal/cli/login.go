@@ -57,17 +57,17 @@ The key is prompted for and not echoed; if standard input is not a terminal, it 
 		s.token = p.token
 		return s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 			if _, err := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 1}); err != nil {
-				return err // nothing is kept of what does not work
+				return err // nothing is stored that does not work
 			}
 			if w.dryRun {
-				return s.would(fmt.Sprintf("keep the address %s and the key, which is accepted, as the context %q", strings.Join(p.servers, ", "), name), nil)
+				return s.would(fmt.Sprintf("save the address %s and the key, which is accepted, as the context %q", strings.Join(p.servers, ", "), name), nil)
 			}
 			k, err := loadContexts()
 			if err != nil {
 				return err
 			}
 			kept := p.token
-			if kept == client.DevToken(p.servers[0]) { // it has another one at its next start, which is found by itself
+			if kept == client.DevToken(p.servers[0]) { // it has another one at its next start, which is found automatically
 				kept = ""
 			}
 			x := storedContext{Name: name, Servers: p.servers, Token: kept, Tenant: s.tenant}
@@ -75,7 +75,7 @@ The key is prompted for and not echoed; if standard input is not a terminal, it 
 				if path == "" {
 					continue
 				}
-				if *to, err = filepath.Abs(path); err != nil { // it is used from other folders, too
+				if *to, err = filepath.Abs(path); err != nil { // so that it works from other folders, too
 					return err
 				}
 			}
@@ -90,7 +90,7 @@ The key is prompted for and not echoed; if standard input is not a terminal, it 
 	return c
 }
 
-// secretLine reads something secret: from a terminal without showing it, else the first line of standard input.
+// secretLine reads a secret: from a terminal without echo, else the first line of standard input.
 func (s accessCommands) secretLine(prompt string) (string, error) {
 	if f, ok := s.in.(*os.File); ok && terminal(f) {
 		fmt.Fprint(s.err, prompt)

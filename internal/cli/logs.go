@@ -17,7 +17,7 @@ func (s executionCommands) executionLogs() *cobra.Command {
 	var attempt int
 	c := &cobra.Command{
 		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print the log of an execution, or of the latest one of a job",
-		Long:    "Print what the attempts of an execution wrote: stdout to standard output, stderr to standard error. Control characters are escaped. A program's two streams are read apart, so lines that it wrote to both at the same moment may come in either order.",
+		Long:    "Print what the attempts of an execution wrote: stdout to standard output, stderr to standard error. Control characters are escaped. A program's two streams are read separately, so lines that it wrote to both at the same time may appear in either order.",
 		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow until the execution has finished; exit with 7 unless it succeeded")
@@ -38,13 +38,13 @@ func (s executionCommands) executionLogs() *cobra.Command {
 			if err := readLog(ctx, c, e.ExecutionID, o, print); err != nil || shown > 0 {
 				return err
 			}
-			s.say("There is no log: only commands and handlers write one. 'carillon execution attempts %s' shows what each attempt was answered, or why it failed.", e.ExecutionID)
+			s.say("There is no log: only commands and handlers write one. 'carillon execution attempts %s' shows the response of each attempt, or why it failed.", e.ExecutionID)
 			return nil
 		}
 		status, err := c.FollowLog(ctx, e.ExecutionID, o, print)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
-			return nil // Ctrl-C ends the look, not the execution
+			return nil // Ctrl-C ends the display, not the execution
 		case err != nil:
 			return err
 		case status != "SUCCEEDED":
@@ -62,7 +62,7 @@ func (s executionCommands) executionLogs() *cobra.Command {
 	return c
 }
 
-// readLog shows a log as far as it has come.
+// readLog shows the log so far.
 func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOptions, show func(client.LoggedLine) error) error {
 	for {
 		page, err := cl.Log(ctx, id, o)
@@ -81,7 +81,7 @@ func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOpti
 	}
 }
 
-// logLine prints a line of a log: as text where it belongs, or as JSON.
+// logLine prints a line of a log: as text to the matching stream, or as JSON.
 func (s *session) logLine(l client.LoggedLine, times, streams bool) error {
 	if strings.HasPrefix(s.output, "json") {
 		return encodeJSON(s.out, l, "")

@@ -16,14 +16,15 @@ import (
 func migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "migrate", Short: "Migrate the schema of a database", Args: cobra.NoArgs,
-		Long: "Servers migrate when they start, unless store.migrate is false or a step requires running servers to be stopped. Two migrations at once wait for each other.",
+		Long: "Servers migrate when they start, unless store.migrate is false or a step requires running servers to be stopped. Concurrent migrations wait for each other.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(migratePlan(), migrateUp(), migrateStatus())
 	return c
 }
 
-// overDatabase adds the settings of a command that works on a database itself, and says how to load them.
+// overDatabase adds the settings of a command that works on a database directly, and returns a function that loads
+// them.
 func overDatabase(c *cobra.Command, more ...func(*settings)) func() (config.Config, error) {
 	s := newSettings(c)
 	for _, add := range more {
@@ -41,7 +42,7 @@ func overDatabase(c *cobra.Command, more ...func(*settings)) func() (config.Conf
 	}
 }
 
-// shownStep is a step as -o json has it.
+// shownStep is a step as -o json prints it.
 type shownStep struct {
 	Version   int        `json:"version"`
 	Name      string     `json:"name"`
@@ -102,7 +103,7 @@ func formFlag(c *cobra.Command, forms ...string) func() (string, error) {
 	}
 }
 
-// eitherOf joins words for people.
+// eitherOf joins words with "or".
 func eitherOf(words []string) string {
 	out := ""
 	for i, w := range words {
@@ -139,7 +140,7 @@ func migratePlan() *cobra.Command {
 	return c
 }
 
-// missingSteps shows the steps that are missing.
+// missingSteps shows the pending steps.
 func missingSteps(c *cobra.Command, cfg config.Config, form string, sql bool) error {
 	steps, err := app.Steps(c.Context(), cfg)
 	if err != nil {

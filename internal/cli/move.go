@@ -16,7 +16,7 @@ func moveCommand() *cobra.Command {
 		Use: "move --to postgres://…", Short: "Move everything from the embedded store to PostgreSQL", Args: cobra.NoArgs,
 		Long: "Move everything from the embedded store (SQLite) to PostgreSQL: jobs with their next run times and counts, waiting executions, history, logs, keys, encrypted secrets. " +
 			"No server may be running on either. The target must be empty. It is filled in one transaction and compared before the commit, so you can simply repeat an interrupted move.\n" +
-			"Executions that were running run again. The old file is renamed, so that nothing runs twice. Artifacts and the secrets key file stay where they are.",
+			"Executions that were running run again. The old file is renamed, so that nothing runs twice. Artifacts move along, unless blobs.url names another place for them. The secrets key file stays where it is.",
 		Example: "  carillon move --data ./carillon-data --to postgres://carillon@db.internal/carillon",
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
@@ -78,7 +78,7 @@ func moveCommand() *cobra.Command {
 			fmt.Fprintln(c.ErrOrStderr(), "This is what would be moved. The target is reachable but has no schema yet; run 'carillon migrate up' to rehearse the whole move. Nothing was changed.")
 			return nil
 		}
-		fmt.Fprintln(c.ErrOrStderr(), "Everything has been moved. Start 'carillon serve --database postgres://…' with the same secrets key file (--secrets-key-file) and artifacts folder (--artifacts-folder).")
+		fmt.Fprintln(c.ErrOrStderr(), "Everything has been moved. Start 'carillon serve --database postgres://…' with the same secrets key file (--secrets-key-file) and, if you set it, the same place for artifacts (--blobs-url).")
 		if retired != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "The old store is now %s.\n", retired)
 		}
@@ -87,7 +87,7 @@ func moveCommand() *cobra.Command {
 	return c
 }
 
-// shownTable is a table as -o json has it.
+// shownTable is a table as -o json prints it.
 type shownTable struct {
 	Table    string `json:"table"`
 	Rows     int64  `json:"rows"`

@@ -92,7 +92,7 @@ func TestPausingAPausedJob(t *testing.T) {
 
 func TestATimeThatIsPast(t *testing.T) {
 	c := at(t, "--server", devServer(t))
-	if c.ok("job", "create", "t1", "--at", "2020-01-01T00:00:00Z", "--simulate", "noop"); !strings.Contains(c.err, "is past: it runs at once") {
+	if c.ok("job", "create", "t1", "--at", "2020-01-01T00:00:00Z", "--simulate", "noop"); !strings.Contains(c.err, "has passed: it runs at once") {
 		t.Errorf("no warning: %q", c.err)
 	}
 	if c.ok("job", "create", "t2", "--at", "+1h", "--simulate", "noop"); strings.Contains(c.err, "is past") {

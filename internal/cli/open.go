@@ -41,7 +41,7 @@ func (s accessCommands) openCommand() *cobra.Command {
 		if _, err := fmt.Fprintln(s.out, address); err != nil || print || !terminal(s.out) {
 			return err
 		}
-		if token != "" { // other users see the arguments of processes
+		if token != "" { // other users can see the arguments of processes
 			if address, err = redirectPage(address); err != nil {
 				return err
 			}
@@ -58,7 +58,8 @@ func (s accessCommands) openCommand() *cobra.Command {
 	return c
 }
 
-// neededToken is the token of the user's own 'carillon dev', where that does not know its user by the connection; else "".
+// neededToken returns the token of the user's own 'carillon dev', if the server does not recognise its user by the
+// connection; else "".
 func neededToken(ctx context.Context, server string) string {
 	token := client.DevToken(server)
 	if token == "" {
@@ -73,7 +74,7 @@ func neededToken(ctx context.Context, server string) string {
 	return token
 }
 
-// redirectPage leaves a page that leads to an address, for nobody else to read, and answers with its own address.
+// redirectPage writes a page that redirects to an address, readable only by its owner, and returns its own address.
 func redirectPage(to string) (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {

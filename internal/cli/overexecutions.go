@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// byFilter are the flags with which a command is over all executions that a filter chooses, in the background.
+// byFilter holds the flags that apply a command to all executions a filter selects, in the background.
 type byFilter struct {
 	filter     []string
 	everything bool
@@ -20,7 +20,7 @@ type byFilter struct {
 	wait       bool
 }
 
-// flags adds them; a command that has a --wait of its own gives it to run.
+// flags adds the flags; a command with its own --wait passes it to run.
 func (b *byFilter) flags(c *cobra.Command, wait bool) {
 	c.Flags().StringArrayVar(&b.filter, "filter", nil, "instead of ids, in the background: NAME=VALUE, with NAME one of status, job, job-name, tag, worker, trigger, from, until and q (repeatable)")
 	c.Flags().BoolVar(&b.everything, "everything", false, "instead of ids: all executions of the tenant")
@@ -31,7 +31,7 @@ func (b *byFilter) flags(c *cobra.Command, wait bool) {
 	complete(c, "filter", fixed("status=", "job=", "job-name=", "tag=", "worker=", "trigger=", "from=", "until=", "q="))
 }
 
-// used reports whether there are no ids, but a filter.
+// used reports whether a filter was given instead of ids.
 func (b *byFilter) used() bool { return len(b.filter) > 0 || b.everything }
 
 // args accepts as many ids as a command takes, or none with a filter.
@@ -44,7 +44,7 @@ func (b *byFilter) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// selection reads the filter.
+// selection returns the filter.
 func (b *byFilter) selection() (*client.ExecutionSelection, error) {
 	var f client.ExecutionSelection
 	members := map[string]*string{
@@ -61,7 +61,7 @@ func (b *byFilter) selection() (*client.ExecutionSelection, error) {
 	return &f, nil
 }
 
-// executionsCount says how many a dry run counted.
+// executionsCount formats the count of a dry run.
 func executionsCount(b client.ExecutionBulkBegun) string {
 	if b.CountIsEstimate {
 		return fmt.Sprintf("about %d", b.Count)
@@ -69,7 +69,8 @@ func executionsCount(b client.ExecutionBulkBegun) string {
 	return fmt.Sprint(b.Count)
 }
 
-// overExecutions cancels or retries all that the filter chooses, after it has told how many there are; before it cancels them it asks.
+// overExecutions cancels or retries all executions that the filter selects, after showing how many there are. Before
+// cancelling it asks for confirmation.
 func (s executionCommands) overExecutions(ctx context.Context, c *client.Client, b byFilter, w write, r client.ExecutionBulkRequest) error {
 	var err error
 	if r.Filter, err = b.selection(); err != nil {
@@ -100,7 +101,7 @@ func (s executionCommands) overExecutions(ctx context.Context, c *client.Client,
 	return s.begun(ctx, c, client.Begun{OperationID: got.OperationID, Count: got.Count}, r.Action, "execution", "", false, b.wait)
 }
 
-// executionsSample shows what a dry run counted, and the first of them.
+// executionsSample shows the count of a dry run, and the first few.
 func (s executionCommands) executionsSample(b client.ExecutionBulkBegun, action string) error {
 	s.say("Dry run: nothing was changed. It would %s %s %s.", action, executionsCount(b), plural(b.Count, "execution"))
 	if s.output != "table" && s.output != "wide" && s.output != "name" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// progress shows how something goes that is waited for: one line that is drawn again on a terminal, else a line when it changes.
+// progress shows the progress of a wait: one line that is redrawn on a terminal, else a line for each change.
 type progress struct {
 	s    *session
 	last string
@@ -13,7 +13,7 @@ type progress struct {
 
 const wipe = "\r\x1b[2K"
 
-// tell shows how it goes.
+// tell shows the progress.
 func (p *progress) tell(text string) {
 	if p.s.quiet || text == p.last {
 		return
@@ -33,7 +33,7 @@ func (p *progress) end() {
 	}
 }
 
-// bar draws a part of a whole.
+// bar draws a progress bar.
 func bar(part, whole int64, width int) string {
 	full := width
 	if whole > 0 {

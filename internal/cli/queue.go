@@ -35,7 +35,7 @@ func queueState(q client.Queue) string {
 	return "ACTIVE"
 }
 
-// pauseOf is the pause of a queue, or one of nothing.
+// pauseOf returns the pause of a queue, or an empty one.
 func pauseOf(q client.Queue) client.Pause {
 	if q.Pause == nil {
 		return client.Pause{}
@@ -57,7 +57,7 @@ func exactOr(t *time.Time) string {
 	return exact(*t)
 }
 
-// limitWords says in words what a limit allows.
+// limitWords describes a limit in words.
 func limitWords(l client.Limit) string {
 	var parts []string
 	if l.MaxConcurrent != nil {
@@ -166,7 +166,7 @@ func (s operateCommands) queueResume() *cobra.Command {
 	return c
 }
 
-// overQueues does something to each of the queues that are named.
+// overQueues applies a change to each named queue.
 func (s operateCommands) overQueues(ctx context.Context, c *client.Client, queues []string, w write, verb string, do func(string) (client.Queue, error), said func(client.Queue) string) error {
 	for _, name := range queues {
 		if w.dryRun {

@@ -60,13 +60,13 @@ func (s operateCommands) notificationCommand() *cobra.Command {
 		Use: "set NAME --event EVENT --to URL", Aliases: []string{"create"}, Short: "Create or replace a notification rule", Args: cobra.ExactArgs(1),
 		Example: "  carillon notification set on-call --event failed,late,recovered --tag billing --to https://example.com/on-call",
 	}
-	set.Flags().StringSliceVar(&r.Events, "event", nil, "events: failed, dead_lettered, late, missing, recovered")
+	set.Flags().StringSliceVar(&r.Events, "event", nil, "events: failed, dead_lettered, late, missing, approval_waiting, recovered")
 	set.Flags().StringSliceVar(&r.Jobs, "job", nil, "only for these jobs, by id or as key:…")
 	set.Flags().StringSliceVar(&r.Tags, "tag", nil, "only for jobs with one of these tags")
 	set.Flags().StringVar(&r.CallbackURL, "to", "", "URL to notify")
 	set.Flags().DurationVar(&late, "late-after", 0, "how late counts as late (default 1m)")
 	set.Flags().StringVar(&silence, "silence-until", "", "send nothing before this time, such as +2h")
-	complete(set, "event", fixed("failed", "dead_lettered", "late", "missing", "recovered"))
+	complete(set, "event", fixed("failed", "dead_lettered", "late", "missing", "approval_waiting", "recovered"))
 	complete(set, "tag", s.tags())
 	w.flags(set)
 	completeArgs(set, s.ruleNames())
@@ -82,7 +82,7 @@ func (s operateCommands) notificationCommand() *cobra.Command {
 			r.SilenceUntil = &t
 		}
 		if w.dryRun {
-			return s.would("keep this as the notification rule "+args[0], r)
+			return s.would("save this as the notification rule "+args[0], r)
 		}
 		x, err := c.PutNotificationRule(ctx, args[0], r)
 		if err != nil {
@@ -102,7 +102,7 @@ func (s operateCommands) notificationCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.would("post a made-up notification to "+r.CallbackURL, nil)
+			return s.would("post a sample notification to "+r.CallbackURL, nil)
 		}
 		t, err := c.TestNotificationRule(ctx, args[0])
 		if err != nil {
@@ -134,7 +134,7 @@ func (s operateCommands) signingCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listedAll(s.session, v, "There are no signing secrets: callbacks are not signed. The server has no key to keep one under.", each(all))
+		return listedAll(s.session, v, "There are no signing secrets: callbacks are not signed. The server has no key to encrypt one with.", each(all))
 	})
 	var w write
 	overlap := 24 * time.Hour
@@ -171,7 +171,7 @@ func (s operateCommands) signingCommand() *cobra.Command {
 	})
 	show := &cobra.Command{
 		Use: "show", Short: "Print a tenant's first signing secret; it is shown only once", Args: cobra.NoArgs,
-		Long:    "Print a tenant's first signing secret. It is shown only once, to the first who asks, and that is audited; after that, create another with 'carillon signing create'.",
+		Long:    "Print a tenant's first signing secret. It is shown only once, to the first person who asks, which is audited; after that, create another with 'carillon signing create'.",
 		Example: "  carillon signing show",
 	}
 	var shows write
@@ -184,9 +184,9 @@ func (s operateCommands) signingCommand() *cobra.Command {
 		if len(all) == 0 {
 			return errors.New("there is no signing secret: the server has no key to encrypt one with; set secrets.key_file")
 		}
-		i := max(0, slices.IndexFunc(all, func(x client.SigningSecret) bool { return !x.Shown })) // the server says that the others were shown
+		i := max(0, slices.IndexFunc(all, func(x client.SigningSecret) bool { return !x.Shown })) // the server reports that the others were shown
 		if shows.dryRun {
-			return s.would("show the signing secret "+all[i].ID+", which nobody could be shown after that", nil)
+			return s.would("show the signing secret "+all[i].ID+", which could not be shown again", nil)
 		}
 		x, err := c.RevealSigningSecret(ctx, all[i].ID)
 		if err != nil {

@@ -50,7 +50,7 @@ func rekeyCommand() *cobra.Command {
 func recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "recover", Short: "Create a key with role system directly in the database, if all keys are lost; it is printed once", Args: cobra.NoArgs,
-		Long: "Create an API key with role system directly in the database, if you have lost all keys. No server is asked: access to the database is enough.\n" +
+		Long: "Create an API key with role system directly in the database, if you have lost all keys. It needs no server: access to the database is enough.\n" +
 			"Servers on PostgreSQL accept the key within 5 s; on SQLite, stop the server first. The audit log records it. Revoke the lost keys afterwards.",
 		Example: "  carillon key recover --database postgres://carillon@db.internal/carillon",
 	}
@@ -62,7 +62,7 @@ func recoverCommand() *cobra.Command {
 			return err
 		}
 		if *dry {
-			if err := app.Reach(c.Context(), cfg); err != nil {
+			if err := app.CheckDatabase(c.Context(), cfg); err != nil {
 				return err
 			}
 			fmt.Fprintln(c.ErrOrStderr(), "Dry run: nothing was changed. It would create a key with role system.")

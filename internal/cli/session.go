@@ -23,7 +23,7 @@ import (
 // localServer is the default address of 'carillon dev'.
 const localServer = "http://127.0.0.1:8080"
 
-// session is shared by commands that call a server: whom to call, as whom, and how to show the answer.
+// session is shared by commands that call a server: which server, with which credential, and how to print the answer.
 type session struct {
 	in     io.Reader
 	out    io.Writer // for data
@@ -40,18 +40,20 @@ type session struct {
 	tls     client.TLS
 }
 
-// Commands stand in these, by subject. All share the session.
+// Commands are methods of these types, by subject. All share the session.
 type (
 	jobCommands       struct{ *session }
 	executionCommands struct{ *session }
+	workflowCommands  struct{ *session }
+	runCommands       struct{ *session }
 	operateCommands   struct{ *session }
 	accessCommands    struct{ *session }
 )
 
-// outputs are the forms of what is read.
+// outputs lists the output formats.
 var outputs = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
-// noun makes a command of commands that ask a server.
+// noun makes a command that groups commands which call a server.
 func (s *session) noun(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
 	s.flags(c)
@@ -59,7 +61,7 @@ func (s *session) noun(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command
 	return c
 }
 
-// flags adds what every command has that asks a server.
+// flags adds the flags of every command that calls a server.
 func (s *session) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringSliceVar(&s.servers, "server", nil, "server address, or several separated by commas (CARILLON_SERVER; default that of the context, else "+localServer+")")
@@ -85,7 +87,7 @@ type place struct {
 	from    string // what said so, for errors
 }
 
-// where finds out whom to ask. A stored key goes only to the servers that it was stored for.
+// where determines the server to call. A stored key is sent only to the servers that it was stored for.
 func (s *session) where() (place, error) {
 	key, err := token()
 	if err != nil {
@@ -111,7 +113,7 @@ func (s *session) where() (place, error) {
 				p.tls.Cert, p.tls.Key = x.Cert, x.Key
 			}
 			p.tls.CA = cmp.Or(p.tls.CA, x.CA)
-			if p.token == "" || s.token == "" && s.context != "" { // a context that is asked for by name brings its own key
+			if p.token == "" || s.token == "" && s.context != "" { // a context named explicitly brings its own key
 				p.token = cmp.Or(x.Token, p.token)
 			}
 		} else if name != "" {
@@ -132,8 +134,8 @@ func (s *session) where() (place, error) {
 	return p, nil
 }
 
-// devToken is the key to send: the one that was named or, where none was, that of the 'carillon dev' which the same user runs at the
-// only address that is asked.
+// devToken returns the key to send: the given one or, if there is none, that of the same user's 'carillon dev' at the
+// only server address.
 func devToken(servers []string, named string) string {
 	if named != "" && named != "none" || len(servers) != 1 {
 		return named
@@ -141,7 +143,7 @@ func devToken(servers []string, named string) string {
 	return cmp.Or(client.DevToken(servers[0]), named)
 }
 
-// foreign warns of a token that the user's own 'carillon dev' does not look at. An API key it refuses by itself.
+// foreign warns of a token that the user's own 'carillon dev' ignores. It refuses an API key by itself.
 func (s *session) foreign(p place) {
 	if s.warned || p.token == "" || p.token == "none" || strings.HasPrefix(p.token, "car_live_") || len(p.servers) != 1 {
 		return
@@ -152,7 +154,7 @@ func (s *session) foreign(p place) {
 	}
 }
 
-// serverAddress reads the address of a server; what has no scheme is plain HTTP on loopback and HTTPS elsewhere.
+// serverAddress parses the address of a server; without a scheme it is plain HTTP on loopback and HTTPS elsewhere.
 func serverAddress(text string) (string, error) {
 	full := strings.TrimRight(strings.TrimSpace(text), "/")
 	if !strings.Contains(full, "://") {
@@ -169,7 +171,7 @@ func serverAddress(text string) (string, error) {
 	return full, nil
 }
 
-// client is a client of whom to ask.
+// client returns a client of the servers to call.
 func (s *session) client(more ...client.Option) (*client.Client, error) {
 	if !slices.Contains(outputs, s.output) {
 		return nil, usage{fmt.Errorf("-o %q: want one of %s", s.output, strings.Join(outputs, ", "))}
@@ -184,7 +186,7 @@ func (s *session) client(more ...client.Option) (*client.Client, error) {
 	}
 	s.foreign(p)
 	o := []client.Option{client.WithUserAgent("carillon-cli/" + app.Version), client.WithTenant(p.tenant), client.WithTLS(secure)}
-	// A person waits: three tries within a second or two tell of a server that is starting.
+	// A person is waiting: three tries within a second or two bridge the start of a server.
 	o = append(o, client.WithRetries(client.Retries{Max: 3, First: 200 * time.Millisecond, Longest: 5 * time.Second}))
 	return client.New(p.servers, p.token, append(o, more...)...), nil
 }
@@ -192,7 +194,7 @@ func (s *session) client(more ...client.Option) (*client.Client, error) {
 // action runs a command with a client.
 type action func(ctx context.Context, c *client.Client, args []string) error
 
-// run makes a command of an action: Ctrl-C ends it, and an error says whom it asked.
+// run makes a command of an action: Ctrl-C ends it, and an error names the server.
 func (s *session) run(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := s.client()
@@ -213,14 +215,21 @@ func (s *session) run(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// say tells a person something.
+// link returns the dashboard's address of something.
+func (s *session) link(path string) {
+	if p, err := s.where(); err == nil {
+		s.say("Dashboard: %s%s", p.servers[0], path)
+	}
+}
+
+// say prints a message for people.
 func (s *session) say(format string, args ...any) {
 	if !s.quiet {
 		fmt.Fprintf(s.err, format+"\n", args...)
 	}
 }
 
-// warn tells a person something that they should know even where they want to know little.
+// warn prints a message that people should see even with --quiet.
 func (s *session) warn(format string, args ...any) {
 	fmt.Fprintf(s.err, "warning: "+format+"\n", args...)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// told prints something that was written, where a form of it was asked for.
+// told prints a written object, if an output format was requested.
 func (s *session) told(x any) error {
 	if s.output == "table" || s.output == "wide" || s.output == "name" {
 		return nil
@@ -33,7 +33,7 @@ func past(what string) string {
 	return strings.ToUpper(verb[:1]) + verb[1:] + " " + rest
 }
 
-// remover is a command that deletes things by name.
+// remover makes a command that deletes things by name.
 func remover[T any](s *session, c *cobra.Command, what string, n names, look, drop func(context.Context, *client.Client, string) (T, error)) *cobra.Command {
 	var w write
 	w.destructive(c)
@@ -84,7 +84,7 @@ func (s accessCommands) secretCommand() *cobra.Command {
 			return err
 		}
 		if w.dryRun {
-			return s.would(fmt.Sprintf("keep %d bytes as the secret %s", len(value), args[0]), nil)
+			return s.would(fmt.Sprintf("save %d bytes as the secret %s", len(value), args[0]), nil)
 		}
 		x, err := c.PutSecret(ctx, args[0], value)
 		if err != nil {
@@ -109,7 +109,7 @@ func (s accessCommands) secretCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "secret", Aliases: []string{"secrets"}, Short: "Secret values for jobs; they cannot be read back"}, set, list, rm, rekeyCommand())
 }
 
-// secretValue reads a secret of any number of lines.
+// secretValue reads a secret, which may have several lines.
 func (s accessCommands) secretValue(prompt string) (string, error) {
 	if f, ok := s.in.(*os.File); ok && terminal(f) {
 		return s.secretLine(prompt)
@@ -137,7 +137,7 @@ func (s accessCommands) keyCommand() *cobra.Command {
 		wide("PREFIX", func(k client.APIKey) string { return k.Prefix }),
 		wide("CREATED (UTC)", func(k client.APIKey) string { return exact(k.CreatedAt) }),
 	), func(k client.APIKey) string { return k.KeyID }}
-	// made prints the key itself as data: it is shown this once.
+	// made prints the key itself to standard output: it is shown only once.
 	made := func(k client.APIKey) error {
 		if k.Key == nil {
 			return fmt.Errorf("the key %s was created, but the response with the key was lost\n  do: revoke it with 'carillon key revoke %s --yes' and create another", k.KeyID, k.KeyID)
@@ -200,7 +200,7 @@ func (s accessCommands) keyCommand() *cobra.Command {
 			return err
 		}
 		if wr.dryRun {
-			return s.would(fmt.Sprintf("make a key in place of %s (%s), which would work for another %s", old.KeyID, old.Name, span(overlap)), nil)
+			return s.would(fmt.Sprintf("replace key %s (%s); the old one would keep working for %s", old.KeyID, old.Name, span(overlap)), nil)
 		}
 		k, err := c.RotateKey(ctx, args[0], client.RotateRequest{OverlapSeconds: new(int64(overlap / time.Second))})
 		if err != nil {
@@ -306,7 +306,7 @@ func (s accessCommands) tenantCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "tenant", Aliases: []string{"tenants"}, Short: "Tenants, their tiers and limits"}, create, list, quota, limit)
 }
 
-// quotaFields shows what a tenant may have and do, and what of it is not its tier's.
+// quotaFields shows a tenant's quotas, and which of them override its tier.
 func quotaFields(t client.Tenant) (out []field) {
 	v := reflect.ValueOf(t.Quotas)
 	for i := range v.NumField() {
@@ -332,7 +332,7 @@ func quotaFields(t client.Tenant) (out []field) {
 	return out
 }
 
-// quotaChange reads NAME=VALUE.
+// quotaChange parses NAME=VALUE.
 func quotaChange(sets []string) (*client.QuotaChange, error) {
 	if len(sets) == 0 {
 		return nil, nil
@@ -342,7 +342,7 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok || !json.Valid([]byte(value)) {
-			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000, dead_letters=true, or max_retries=null for the tier's again", set)}
+			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000, dead_letters=true, or max_retries=null to restore the tier's", set)}
 		}
 		if body[name] = json.RawMessage(value); value == "null" {
 			reset = append(reset, name)
@@ -427,7 +427,7 @@ func (s accessCommands) calendarCommand() *cobra.Command {
 			r.Timezone = &zone
 		}
 		if w.dryRun {
-			return s.would("keep this as the calendar "+args[0], r)
+			return s.would("save this as the calendar "+args[0], r)
 		}
 		x, err := c.PutCalendar(ctx, args[0], r)
 		if err != nil {
@@ -463,7 +463,7 @@ func calendarWords(x client.Calendar) string {
 	return dash(strings.Join(parts, ", "))
 }
 
-// decodeBody reads a request that is given whole.
+// decodeBody reads a complete request body.
 func (s accessCommands) decodeBody(text string, into any) error {
 	data, err := s.content(text, "--body")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// column is one of a table.
+// column is a column of a table.
 type column[T any] struct {
 	name string
 	wide bool // only in the wide form
@@ -24,7 +24,8 @@ type view[T any] struct {
 	id      func(T) string
 }
 
-// col is a column of every table, wide one of the wide form, and when a column of instants: relative, in the wide form exact, too.
+// col makes a column of every table, wide one of the wide form, and when a column of instants: relative and, in the
+// wide form, exact.
 func col[T any](name string, cell func(T) string) column[T] { return column[T]{name, false, cell} }
 
 func wide[T any](name string, cell func(T) string) column[T] { return column[T]{name, true, cell} }
@@ -36,7 +37,7 @@ func when[T any](s *session, name string, at func(T) time.Time) []column[T] {
 	}
 }
 
-// columns puts columns and pairs of them into one list.
+// columns joins columns and pairs of columns into one list.
 func columns[T any](parts ...any) (out []column[T]) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -54,7 +55,7 @@ func columns[T any](parts ...any) (out []column[T]) {
 // instant returns the time that a pointer points to.
 func instant(t *time.Time) time.Time { return or(t, time.Time{}) }
 
-// show prints a list: as a table when all of it is there, in the other forms as it comes.
+// show prints a list: as a table once it is complete, in the other formats as it arrives.
 func show[T any](s *session, v view[T], items iter.Seq2[T, error]) (n int, err error) {
 	switch s.output {
 	case "table", "wide":
@@ -115,7 +116,7 @@ func showTable[T any](s *session, v view[T], items iter.Seq2[T, error]) (int, er
 	return len(rows) - 1, align(s.out, rows, s.paint)
 }
 
-// align prints rows in columns. paint gives a cell its colour, which has no width.
+// align prints rows in columns. paint colours a cell without changing its width.
 func align(w io.Writer, rows [][]string, paint func(string) string) error {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -136,10 +137,10 @@ func align(w io.Writer, rows [][]string, paint func(string) string) error {
 	return err
 }
 
-// field is a line about one thing.
+// field is one line in the description of an object.
 type field struct{ name, value string }
 
-// one prints one thing: what is known of it line by line, or as a value.
+// one prints one object: field by field, or as a value.
 func one[T any](s *session, v view[T], x T, fields []field) error {
 	switch s.output {
 	case "name":
@@ -153,7 +154,7 @@ func one[T any](s *session, v view[T], x T, fields []field) error {
 		for _, f := range fields {
 			if f.value != "" {
 				name := f.name
-				for text := range strings.SplitSeq(strings.TrimRight(f.value, "\r\n"), "\n") { // each line below the first begins where that does
+				for text := range strings.SplitSeq(strings.TrimRight(f.value, "\r\n"), "\n") { // continuation lines are aligned with the first
 					if _, err := fmt.Fprintln(s.out, strings.TrimRight(fmt.Sprintf("%-*s  %s", width, name, s.paint(line(strings.TrimSuffix(text, "\r")))), " ")); err != nil {
 						return err
 					}
@@ -166,7 +167,7 @@ func one[T any](s *session, v view[T], x T, fields []field) error {
 	return s.value(x)
 }
 
-// value prints a value as json, jsonl or yaml; where a table was asked for, as json.
+// value prints a value as json, jsonl or yaml; if a table was requested, as json.
 func (s *session) value(x any) error {
 	switch s.output {
 	case "jsonl":
@@ -185,7 +186,7 @@ func (s *session) value(x any) error {
 	return encodeJSON(s.out, x, "  ")
 }
 
-// encodeJSON writes a value as JSON, with escapes for what a terminal obeys: JSON itself lets some of it stand.
+// encodeJSON writes a value as JSON, and escapes terminal control characters that JSON itself allows.
 func encodeJSON(w io.Writer, x any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -210,15 +211,15 @@ func encodeJSON(w io.Writer, x any, indent string) error {
 	return err
 }
 
-// colours of states, by what they mean; a terminal's own green, yellow, red and so on.
+// colours of states, by meaning: the terminal's own green, yellow, red and so on.
 var colours = map[string]string{
 	"SUCCEEDED": "32", "COMPLETED": "32", "ACTIVE": "32", "IDLE": "32", "BUSY": "32", "ok": "32", "ran": "32", "caught_up": "32", "backfilled": "32",
 	"RUNNING": "36", "PENDING": "34", "WAITING": "34", "RETRYING": "33", "CANCELLING": "33", "PAUSED": "33", "DRAINING": "33", "CORDONED": "33", "warning": "33", "skipped": "33", "paused": "33",
 	"FAILED": "31", "TIMED_OUT": "31", "DEAD": "31", "EXPIRED": "31", "REVOKED": "31", "problem": "31", "missed": "31",
-	"CANCELLED": "90", "SKIPPED": "90", "DELETED": "90",
+	"CANCELLED": "90", "SKIPPED": "90", "NOT_RUN": "90", "DELETED": "90",
 }
 
-// paint gives a state its colour where data goes to a terminal that wants colours.
+// paint colours a state if the output is a terminal that wants colours.
 func (s *session) paint(cell string) string {
 	c, ok := colours[cell]
 	if !ok || !coloured(s.out) {

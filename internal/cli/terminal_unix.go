@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hidden reads a line from a terminal without showing what is typed.
+// hidden reads a line from a terminal without echo.
 func hidden(f *os.File) (string, error) {
 	fd := int(f.Fd())
 	old, err := unix.IoctlGetTermios(fd, getTermios)
@@ -30,7 +30,7 @@ func hidden(f *os.File) (string, error) {
 	read := make(chan struct{})
 	defer close(read)
 	defer signal.Stop(stop)
-	go func() { // whoever stops it here gets their terminal back as it was
+	go func() { // if stopped here, the user gets their terminal back as it was
 		select {
 		case <-stop:
 			restore()
@@ -51,7 +51,7 @@ func terminalWidth(f *os.File) (columns, rows int) {
 	return int(w.Col), int(w.Row)
 }
 
-// keystrokes has a terminal give each key at once and show none, until restore.
+// keystrokes makes a terminal deliver each key at once, without echo, until restore.
 func keystrokes(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	old, err := unix.IoctlGetTermios(fd, getTermios)

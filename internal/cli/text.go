@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// plain shows control characters as escapes: what tenants wrote is shown on a terminal, and a terminal does what these say.
+// plain escapes control characters: tenants' text is shown on a terminal, which would obey them.
 func plain(s string) string {
 	if !strings.ContainsFunc(s, control) {
 		return s
@@ -27,7 +27,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// control tells what a terminal obeys, or what hides text or turns it round; a tab is harmless.
+// control reports whether a terminal obeys a character, or it hides or reverses text; a tab is harmless.
 func control(c rune) bool {
 	return c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
 }
@@ -41,10 +41,10 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// line is text in one line of a table.
+// line formats text as one line of a table.
 func line(s string) string { return strings.ReplaceAll(plain(s), "\t", " ") }
 
-// cut shortens text to so many characters.
+// cut shortens text to n characters.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
@@ -52,7 +52,7 @@ func cut(s string, most int) string {
 	return s
 }
 
-// span is a duration as people say it.
+// span formats a duration for people.
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -75,7 +75,7 @@ func span(d time.Duration) string {
 
 func spanMS(ms int64) string { return span(time.Duration(ms) * time.Millisecond) }
 
-// ago is an instant as people say it.
+// ago formats an instant relative to now, for people.
 func ago(t, now time.Time) string {
 	d := t.Sub(now)
 	switch {
@@ -89,7 +89,7 @@ func ago(t, now time.Time) string {
 	return span((-d).Truncate(time.Second)) + " ago"
 }
 
-// exact is an instant to the millisecond.
+// exact formats an instant to the millisecond.
 func exact(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -97,10 +97,10 @@ func exact(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// counting is a number of things, in the singular or the plural.
+// counting formats a number of things, in the singular or the plural.
 func counting(n int64, one string) string { return fmt.Sprintf("%d %s", n, plural(n, one)) }
 
-// plural is the form of a noun that goes with a number.
+// plural returns the form of a noun that goes with a number.
 func plural(n int64, one string) string {
 	if n == 1 {
 		return one
@@ -116,7 +116,7 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// dash is text, or a dash if there is none.
+// dash returns text, or a dash if it is empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// untilTold is a context that ends when the process is told to stop. Being told twice ends the process at once: by the
-// time the context has ended, nobody listens to signals any more.
+// untilTold returns a context that ends when the process is told to stop. A second signal ends the process at once:
+// when the context has ended, signals have their default effect again.
 func untilTold(ctx context.Context) (told context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)

@@ -18,18 +18,18 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// picture holds what the live view shows at one instant.
+// picture holds the content of the live view at one instant.
 type picture struct {
 	at      time.Time
 	server  string
 	version string
 	workers []client.Worker
 	load    *client.Scaling     // nil: not for this role
-	day     *client.QueueStatus // nil: not for this role, or not known to this server
+	day     *client.QueueStatus // nil: not for this role, or unknown to this server
 	dead    client.DeadLetters
 	jobs    client.Jobs
 	coming  []client.ForecastMinute
-	rates   []rate // of the pictures before, the latest last
+	rates   []rate // of the previous pictures, latest last
 	problem string // why it is not of now
 }
 
@@ -72,7 +72,7 @@ func (s operateCommands) topCommand() *cobra.Command {
 	return c
 }
 
-// watch looks repeatedly.
+// watch refreshes repeatedly.
 type watch struct {
 	s      *session
 	c      *client.Client
@@ -83,13 +83,14 @@ type watch struct {
 	asked time.Time // when the forecast was
 }
 
-// tally counts what workers had completed and failed at an instant, by worker.
+// tally counts the completed and failed executions at an instant, by worker.
 type tally struct {
 	at    time.Time
 	ended map[string][2]int64
 }
 
-// rateWindow is over how long a rate is taken: workers tell what they did with their beats, which come every few seconds.
+// rateWindow is the period over which a rate is computed: workers report their counts with their heartbeats, which
+// come every few seconds.
 const rateWindow = 15 * time.Second
 
 // look reads a picture.
@@ -156,7 +157,7 @@ func (w *watch) count(p *picture) {
 	w.past = append(w.past, now)
 }
 
-// since is the rate between two tallies, of workers that are in both.
+// since returns the rate between two tallies, over workers that are in both.
 func (t tally) since(was tally) (r rate) {
 	took := t.at.Sub(was.at).Seconds()
 	for id, now := range t.ended {
@@ -186,7 +187,7 @@ func (w *watch) live(ctx context.Context, out *os.File, every time.Duration) err
 			}()
 		}
 	}
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without a cursor
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // the alternate screen, without a cursor
 	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
 	paint := func(text, colour string) string {
 		if !coloured(out) {
@@ -216,7 +217,7 @@ func (w *watch) live(ctx context.Context, out *os.File, every time.Duration) err
 	}
 }
 
-// draw is the picture as text of so many columns and, unless 0, rows. paint gives a text a colour of the terminal.
+// draw returns the picture as text of the given number of columns and, unless 0, rows. paint colours a text.
 func (p picture) draw(columns, rows int, paint func(text, colour string) string) string {
 	var b strings.Builder
 	head := fmt.Sprintf("Carillon %s at %s", p.version, p.server)
@@ -247,7 +248,7 @@ func (p picture) draw(columns, rows int, paint func(text, colour string) string)
 		if d.OldestPendingSeconds != nil {
 			oldest = "the oldest for " + seconds(*d.OldestPendingSeconds)
 		}
-		fmt.Fprintf(&b, "24 h: %d done, %d failed, %d tried again   wait %s on average, %s\n", d.Completed24h, d.Failed24h, d.Retried24h, seconds(d.AverageWaitSeconds), oldest)
+		fmt.Fprintf(&b, "24 h: %d done, %d failed, %d retried   wait %s on average, %s\n", d.Completed24h, d.Failed24h, d.Retried24h, seconds(d.AverageWaitSeconds), oldest)
 	}
 	var done []int64
 	for _, r := range p.rates {
@@ -299,7 +300,7 @@ func (p picture) draw(columns, rows int, paint func(text, colour string) string)
 
 func seconds(x float64) string { return span(time.Duration(x * float64(time.Second))) }
 
-// next are the jobs that fire next.
+// next lists the jobs that fire next.
 func (p picture) next() [][]string {
 	jobs := slices.DeleteFunc(slices.Clone(p.jobs.Jobs), func(j client.Job) bool { return j.Schedule.NextRunAt == nil })
 	slices.SortStableFunc(jobs, func(a, b client.Job) int { return a.Schedule.NextRunAt.Compare(*b.Schedule.NextRunAt) })
@@ -310,7 +311,7 @@ func (p picture) next() [][]string {
 	return out
 }
 
-// perMinute returns how many fire in each of the next 60 minutes.
+// perMinute returns how many jobs fire in each of the next 60 minutes.
 func (p picture) perMinute() []int64 {
 	out := make([]int64, 60)
 	for _, m := range p.coming {
@@ -321,7 +322,7 @@ func (p picture) perMinute() []int64 {
 	return out
 }
 
-// spark draws numbers as bars, the last ones that there is room for.
+// spark draws numbers as bars: as many of the last ones as fit.
 func spark(values []int64, width int) string {
 	values = values[max(0, len(values)-width):]
 	most := int64(1)

@@ -20,7 +20,7 @@ func (w *waiting) flags(c *cobra.Command) {
 
 func (w waiting) any() bool { return w.wait || w.follow }
 
-// await waits for an execution, shows how it goes and its outcome.
+// await waits for an execution, and shows its progress and outcome.
 func (s *session) await(ctx context.Context, c *client.Client, id string, w waiting) error {
 	if w.follow {
 		_, err := c.FollowLog(ctx, id, client.LogOptions{}, func(l client.LoggedLine) error { return s.logLine(l, false, false) })
@@ -42,7 +42,7 @@ func (s *session) await(ctx context.Context, c *client.Client, id string, w wait
 	return endOf(e)
 }
 
-// endOf is the error of an execution that did not succeed.
+// endOf returns the error of an execution that did not succeed.
 func endOf(e client.Execution) error {
 	if e.Status == "SUCCEEDED" {
 		return nil
@@ -66,7 +66,7 @@ func executionLine(e client.Execution) string {
 	return text
 }
 
-// counted returns how many things a dry run counted.
+// counted formats the count of a dry run.
 func counted(b client.Begun) string {
 	switch {
 	case b.CountIsMinimum:
@@ -77,8 +77,8 @@ func counted(b client.Begun) string {
 	return fmt.Sprint(b.Count)
 }
 
-// begun tells of an operation that has begun, or of what a dry run counted, and waits for it if asked to. what is one of its things, of which of
-// says more.
+// begun reports an operation that has begun, or the count of a dry run, and waits for it if asked to. what names one
+// thing, of which of adds detail.
 func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, do, what, of string, dryRun, wait bool) error {
 	if dryRun {
 		s.say("Dry run: nothing was changed. It would %s %s %s%s.", do, counted(b), plural(b.Count, what), line(of))
@@ -99,7 +99,7 @@ func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, d
 	return s.value(b)
 }
 
-// awaitOperation waits for an operation, with a bar where there is a terminal.
+// awaitOperation waits for an operation, with a progress bar on a terminal.
 func (s *session) awaitOperation(ctx context.Context, c *client.Client, id string) error {
 	p := progress{s: s}
 	o, err := c.WaitForOperation(ctx, id, func(o client.Operation) { p.tell(operationLine(o)) })

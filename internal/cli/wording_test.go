@@ -28,7 +28,7 @@ func TestUsageErrorsNameTheirCommand(t *testing.T) {
 	for args, says := range map[string][]string{
 		"job create --nope":                   {"unknown flag: --nope\n", "Run 'carillon job create --help' for usage."},
 		"job create x":                        {"nothing to run; want --http URL", "Run 'carillon job create --help'"},
-		"job pause":                           {"got no arguments; want carillon job pause JOB...\n", "Run 'carillon job pause --help'"},
+		"job pause":                           {"no arguments; want carillon job pause JOB...\n", "Run 'carillon job pause --help'"},
 		"secret set a b":                      {"got 2 arguments; want carillon secret set NAME\n"},
 		"nope":                                {"Run 'carillon --help' for usage."},
 		"job backfill x --from -7x --to now":  {"-24h or -7d"},

@@ -15,7 +15,7 @@ import (
 func workerCommand() *cobra.Command {
 	var o app.WorkerOptions
 	c := &cobra.Command{
-		Use: "worker", Short: "Run executions for a server elsewhere",
+		Use: "worker", Short: "Run executions for a remote server",
 		Long: "Run http and simulate jobs, and command jobs if allowed, for one or more servers. The key needs the role worker or system.",
 		Args: cobra.NoArgs, Example: "  carillon worker --server https://carillon.example --token $CARILLON_TOKEN --capacity 50",
 	}
@@ -32,7 +32,7 @@ func workerCommand() *cobra.Command {
 	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once (or CARILLON_CAPACITY)")
 	allowCallback(c)
 	allowCommands(c, s)
-	s.rest(c, "data", "database", "roles")
+	s.rest(c, "data", "database", "roles", "commands.risk_server")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := s.load(c, bases["worker"]())
 		if err != nil {
@@ -55,7 +55,7 @@ func workerCommand() *cobra.Command {
 	return c
 }
 
-// fromEnvironment fills what a worker's flags do not say.
+// fromEnvironment fills in flags of a worker that are not set.
 func fromEnvironment(c *cobra.Command, o *app.WorkerOptions) (err error) {
 	for flag, to := range map[string]*[]string{"server": &o.Servers, "labels": &o.Labels, "queues": &o.Queues} {
 		if !c.Flags().Changed(flag) {
@@ -74,12 +74,12 @@ func fromEnvironment(c *cobra.Command, o *app.WorkerOptions) (err error) {
 	return err
 }
 
-// parted parts a text at commas and spaces.
+// parted splits a text at commas and spaces.
 func parted(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// token is the API key that the environment holds, or names the file of; "": neither.
+// token returns the API key from the environment or the file it names, or "".
 func token() (string, error) {
 	key, path := os.Getenv("CARILLON_TOKEN"), os.Getenv("CARILLON_TOKEN_FILE")
 	if key != "" || path == "" {
@@ -92,7 +92,7 @@ func token() (string, error) {
 	return key, nil
 }
 
-// checkWorker says everything that is wrong with a worker's flags.
+// checkWorker returns everything that is wrong with a worker's flags.
 func checkWorker(o app.WorkerOptions) error {
 	var wrong config.Mistakes
 	if len(o.Servers) == 0 {
@@ -104,7 +104,7 @@ func checkWorker(o app.WorkerOptions) error {
 		}
 	}
 	if o.Token == "" {
-		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token, CARILLON_TOKEN or CARILLON_TOKEN_FILE; only for a 'carillon dev' of your own it is found by itself", From: "not set"})
+		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token, CARILLON_TOKEN or CARILLON_TOKEN_FILE; only the token of your own 'carillon dev' is found automatically", From: "not set"})
 	}
 	if o.Capacity < 1 || o.Capacity > 10_000 {
 		wrong = append(wrong, config.Mistake{Key: "capacity", Value: strconv.Itoa(o.Capacity), Want: "a whole number from 1 to 10000", From: "flag"})

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/yamljson"
 )
 
-// yamlOf is a JSON document as YAML: numbers as they are written, and no character that a terminal obeys.
+// yamlOf converts a JSON document to YAML, with numbers as they are written and control characters escaped.
 func yamlOf(doc []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -21,7 +21,7 @@ func yamlOf(doc []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// yamlValue writes the value that comes next. lead is what parts it from what stands before it in the line.
+// yamlValue writes the next value. lead separates it from the text before it on the line.
 func yamlValue(d *json.Decoder, b *bytes.Buffer, indent, lead string) error {
 	t, err := d.Token()
 	if err != nil {
@@ -66,7 +66,7 @@ var (
 	noText   = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
 )
 
-// yamlScalar is a text, in quotes where it could be taken for something else, or a number, true, false or null.
+// yamlScalar writes a text, quoted if it could be mistaken for something else, or a number, true, false or null.
 func yamlScalar(t json.Token) string {
 	s, ok := t.(string)
 	switch {
@@ -78,11 +78,11 @@ func yamlScalar(t json.Token) string {
 		return s
 	}
 	var b strings.Builder
-	_ = encodeJSON(&b, s, "") // of a text, which always has a form
+	_ = encodeJSON(&b, s, "") // a text always encodes
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// jsonOf is YAML, or JSON, which is a part of it, as JSON: one document, with its numbers as they are written.
+// jsonOf converts YAML, of which JSON is a subset, to JSON: one document, with its numbers as they are written.
 func jsonOf(text []byte) ([]byte, error) {
 	if json.Valid(text) {
 		return text, nil

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// SkewVariable is the environment variable that makes this machine's clock wrong, in a build with -tags failpoint: +1h for
-// an hour ahead, -1h@10s for an hour back from ten seconds after the start on.
+// SkewVariable is the environment variable that makes this machine's clock wrong, in a build with -tags failpoint:
+// +1h for an hour ahead, -1h@10s for an hour back from ten seconds after the start.
 const SkewVariable = "CARILLON_CLOCK_SKEW"
 
-// skew is by how much a clock is wrong, and from when on after the start.
+// skew is the error of a clock, and when it begins after the start.
 type skew struct{ by, after time.Duration }
 
 // parseSkew reads a specification; nil for the empty one.

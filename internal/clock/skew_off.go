@@ -10,7 +10,7 @@ import (
 // host returns the time of this machine's clock.
 func host() time.Time { return time.Now() }
 
-// Skew refuses every specification: this build could not do what it says.
+// Skew refuses every specification: this build does not support it.
 func Skew(spec string) error {
 	if spec == "" {
 		return nil

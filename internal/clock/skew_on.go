@@ -21,7 +21,7 @@ func host() time.Time {
 	return now
 }
 
-// Skew has this machine's clock be wrong from now on, as a specification says.
+// Skew makes this machine's clock wrong from now on, according to a specification.
 func Skew(spec string) error {
 	s, err := parseSkew(spec)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 const (
 	// Leap is the smallest step of a clock, against the monotonic one, that counts as setting it.
 	Leap = time.Minute
-	// lasts sets how long a leap ahead of the followed clock must last before it is believed.
+	// lasts is how long a forward leap of the followed clock must last before it is believed.
 	lasts = 5 * time.Second
-	// setBack sets how far the followed clock may fall behind before it counts as set back.
+	// setBack is how far the followed clock may fall behind before it counts as set back.
 	setBack = time.Second
 )
 
@@ -30,26 +30,26 @@ type Tracked struct {
 	mu    sync.Mutex
 	base  time.Time // guarded by mu: the followed clock's reading …
 	at    time.Time // guarded by mu: … and when, on the monotonic clock, it had surely been read
-	last  time.Time // guarded by mu: what was told last
+	last  time.Time // guarded by mu: what Now returned last
 	asked bool      // guarded by mu: it was read at least once
-	doubt time.Time // guarded by mu: since when it is a leap ahead, which is not believed yet; zero: it is not
+	doubt time.Time // guarded by mu: since when a forward leap has been doubted; zero: there is none
 
-	shown   time.Time // guarded by mu: what this machine's clock showed …
+	shown   time.Time // guarded by mu: the reading of this machine's clock …
 	shownAt time.Time // guarded by mu: … and when, on the monotonic one
 }
 
-// NewTracked follows the clock that ask reads. It tells this machine's time until the first Refresh.
+// NewTracked follows the clock that ask reads. It returns this machine's time until the first Refresh.
 func NewTracked(ask func(context.Context) (time.Time, error)) *Tracked {
 	return NewTrackedOn(ask, host)
 }
 
-// NewTrackedOn is NewTracked on a machine whose clock is given.
+// NewTrackedOn is NewTracked with the given clock as this machine's.
 func NewTrackedOn(ask func(context.Context) (time.Time, error), wall func() time.Time) *Tracked {
 	now, shown := time.Now(), wall().Round(0)
 	return &Tracked{ask: ask, wall: wall, alarm: func(Jump) {}, base: shown, at: now, shown: shown, shownAt: now}
 }
 
-// Alarm has f told of jumps, by Refresh. It is called before the clock is used.
+// Alarm makes Refresh report jumps to f. Call it before the clock is used.
 func (t *Tracked) Alarm(f func(Jump)) { t.alarm = f }
 
 // Refresh reads the followed clock.
@@ -58,14 +58,14 @@ func (t *Tracked) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at := time.Now() // after the answer, so that the offset errs to the late side
+	at := time.Now() // after the answer, so that the offset errs on the late side
 	for _, j := range t.take(base, at) {
 		t.alarm(j)
 	}
 	return nil
 }
 
-// take takes a reading in, and answers with the jumps that it shows.
+// take records a reading, and returns the jumps that it shows.
 func (t *Tracked) take(base, at time.Time) (jumps []Jump) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,14 +99,15 @@ func (t *Tracked) drift(at time.Time) time.Duration {
 	return t.wall().Round(0).Sub(t.shown) - at.Sub(t.shownAt)
 }
 
-// Held reports whether this machine's clock has leapt and the followed one was not asked since: nothing is to be begun.
+// Held reports whether this machine's clock has leapt and the followed one was not read since: nothing should be
+// started.
 func (t *Tracked) Held() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.drift(time.Now()).Abs() > Leap
 }
 
-// Now is the followed clock's time, or a little less; not less than it told before, unless that clock was set back.
+// Now returns the followed clock's time, or a little less. It does not go backwards unless that clock was set back.
 func (t *Tracked) Now() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// cgroups makes a control group for each command, where systemd or a container has given this process a part of the tree
-// (cgroup v2) to divide.
+// cgroups makes a control group for each command, if systemd or a container has delegated a part of the tree (cgroup
+// v2) to this process.
 type cgroups struct {
 	dir   string
 	limit minder.Limit
@@ -27,7 +27,7 @@ type cgroups struct {
 }
 
 const (
-	mainGroup  = "carillon-main" // where this process moves, since a group that is divided may hold none
+	mainGroup  = "carillon-main" // this process moves here, since a group with subgroups may hold no processes
 	ownThreads = 32              // of the minder, which is in the group, too
 )
 
@@ -77,7 +77,8 @@ func groupFolder(mounts, own string) string {
 	return ""
 }
 
-// delegated reports whether a group is this process's to divide: systemd says so (Delegate=yes), or it is a container's own.
+// delegated reports whether this process may divide a group: systemd says so (Delegate=yes), or it is the container's
+// own.
 func delegated(dir string) bool {
 	if unix.Access(filepath.Join(dir, "cgroup.subtree_control"), unix.W_OK) != nil || unix.Access(dir, unix.W_OK) != nil {
 		return false
@@ -92,7 +93,7 @@ func delegated(dir string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// divide makes room for groups in dir, which this process leaves for one of them.
+// divide creates subgroups in dir; this process moves into one of them.
 func divide(dir string, pid int, limit minder.Limit) (*cgroups, error) {
 	there, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -153,7 +154,7 @@ func (g *cgroup) add(pid int) error {
 	return set(g.dir, "cgroup.procs", strconv.Itoa(pid))
 }
 
-// full reports whether the kernel has ended something in the group for want of memory.
+// full reports whether the kernel killed a process in the group because it was out of memory.
 func (g *cgroup) full() bool {
 	if g == nil {
 		return false
@@ -167,14 +168,14 @@ func (g *cgroup) full() bool {
 	return false
 }
 
-// remove ends what is left in the group, and removes it.
+// remove kills what is left in the group, and removes it.
 func (g *cgroup) remove() error {
 	if g == nil {
 		return nil
 	}
-	set(g.dir, "cgroup.kill", "1") // an old kernel has none; the minder has ended its own
+	set(g.dir, "cgroup.kill", "1") // old kernels lack it; the minder has killed its own processes
 	var err error
-	for range 100 { // those that are killed take a moment
+	for range 100 { // killed processes take a moment
 		if err = syscall.Rmdir(g.dir); err == nil || !errors.Is(err, syscall.EBUSY) {
 			break
 		}

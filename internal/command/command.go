@@ -20,28 +20,28 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// Config says how commands are run.
+// Config describes how commands are run.
 type Config struct {
 	Folder    string // where the scratch folders are
-	User      string // whom commands run as where the worker is root: a name, or UID:GID
+	User      string // the user that commands run as if the worker is root: a name, or UID:GID
 	Limit     minder.Limit
-	MaxOutput int64         // bytes of output that are kept of an attempt
-	Grace     time.Duration // from asking a command to end to killing it, where nothing else presses
+	MaxOutput int64         // bytes of output that are kept per attempt
+	Grace     time.Duration // from asking a command to end to killing it, if nothing else is pressing
 	Artifacts *artifact.Cache
 	Log       *slog.Logger
 
 	Hidden     []string // files and folders that commands must not reach: the process's data, keys and settings
-	Read       []string // what commands that run as the process's own user may read beside the system's folders
-	Write      []string // and what they may change beside their own folder
+	Read       []string // what commands that run as the process's own user may read besides the system's folders
+	Write      []string // and what they may change besides their own folder
 	Unconfined bool     // no rules for files
-	NoNetwork  bool     // a command has a network of its own, with nothing on it
+	NoNetwork  bool     // a command gets its own, empty network
 	Digests    []string // SHA-256 of the programs and artifacts that may run, in hex; nil: any
 
-	plain bool // make no namespaces, as where none may be made; for tests
+	plain bool // create no namespaces, as if none were allowed; for tests
 }
 
-// hurried is the grace of a command whose server waits for no more: past a timeout, a lost lease or a stop it takes the
-// execution for abandoned after five seconds.
+// hurried is the grace period of a command whose server does not wait longer: five seconds after a timeout, a lost
+// lease or a stop it considers the execution abandoned.
 const hurried = 3 * time.Second
 
 // Runner runs commands.
@@ -72,28 +72,29 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Open says why commands are not kept from what this process holds: its data, keys, settings and memory; nil: they are.
+// Open returns why commands are not isolated from what this process holds: its data, keys, settings and memory; nil
+// if they are.
 func (r *Runner) Open() error { return r.walls.open }
 
-// Close removes the runner's own folder. Nothing may run any more.
+// Close removes the runner's folder. No command may be running.
 func (r *Runner) Close() error { return r.scratch.close() }
 
 // Ended describes how a command ended.
 type Ended struct {
 	Exit   int
-	Signal string // that ended it, such as SIGKILL; empty: none
-	Result []byte // what it wrote to the file that CARILLON_RESULT names
-	Tail   string // the end of what it wrote to standard error
-	Full   bool   // the kernel ended some of it for want of the memory that it may use
+	Signal string // the signal that ended it, such as SIGKILL; empty: none
+	Result []byte // the content of the file that CARILLON_RESULT names
+	Tail   string // the end of its standard error
+	Full   bool   // the kernel killed some of it because it was out of memory
 }
 
-// NotRun is an error of a command that never began, for a reason that the next try would meet again.
+// NotRun is the error of a command that never began, for a reason that a retry would meet again.
 type NotRun struct{ Why string }
 
 func (n *NotRun) Error() string { return n.Why }
 
-// Run runs a command to its end. When ctx ends first, it has been stopped when Run returns. An error says that it could
-// not be run, or that its result cannot be read.
+// Run runs a command to its end. If ctx ends first, the command has been stopped when Run returns. An error means
+// that it could not be run, or that its result cannot be read.
 func (r *Runner) Run(ctx context.Context, a client.Attempt) (e Ended, err error) {
 	place, err := r.scratch.make()
 	if err != nil {
@@ -118,8 +119,8 @@ func (r *Runner) Run(ctx context.Context, a client.Attempt) (e Ended, err error)
 	return e, err
 }
 
-// prepare unpacks the artifact, if there is one, and says what is to be run, and which programs may be, by their digests; nil:
-// any.
+// prepare unpacks the artifact, if there is one, and returns the command line, and the digests of the programs that
+// may run; nil: any.
 func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) (args, digests []string, err error) {
 	t := a.Execution
 	if t.ArtifactID == "" {
@@ -158,10 +159,10 @@ func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) (a
 	if info, err := place.work.Stat(program); err != nil || !info.Mode().IsRegular() {
 		return nil, nil, &NotRun{fmt.Sprintf("the artifact holds no file %q", t.Entrypoint)}
 	}
-	return append([]string{"./" + program}, t.Command...), nil, nil // whose digest is the artifact's
+	return append([]string{"./" + program}, t.Command...), nil, nil // its digest is the artifact's
 }
 
-// environment is all that a command finds in it.
+// environment returns the whole environment of a command.
 func environment(a client.Attempt, place *place) []string {
 	env := map[string]string{"PATH": defaultPath, "HOME": place.home(), "TMPDIR": place.temp(), "LANG": "C.UTF-8"}
 	for _, name := range []string{"PATH", "LANG"} {
@@ -187,13 +188,13 @@ func environment(a client.Attempt, place *place) []string {
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// process is a command that has begun.
+// process is a running command.
 type process interface {
 	term()                     // asks it to end
-	kill()                     // ends it, and all that it has started
-	wait() (minder.End, error) // returns when it, and all that it has started, has ended
+	kill()                     // kills it and everything it has started
+	wait() (minder.End, error) // returns when it and everything it has started has ended
 	streams() (out, err io.ReadCloser)
-	outOfMemory() bool // it was ended for want of the memory that it may use; known after wait
+	outOfMemory() bool // it was killed because it was out of memory; known after wait
 }
 
 // run runs the program, and stops it when ctx ends.
@@ -247,7 +248,7 @@ func (r *Runner) enforce(ctx context.Context, p process, over <-chan struct{}) {
 	}
 	grace := min(r.cfg.Grace, hurried)
 	if errors.Is(context.Cause(ctx), worker.ErrCancelled) {
-		grace = r.cfg.Grace // a server waits longer for what it has asked to stop
+		grace = r.cfg.Grace // a server waits longer for an execution that it asked to stop
 	}
 	t := time.NewTimer(grace)
 	defer t.Stop()

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	maxLine = 16<<10 - 256 // bytes of a line that are kept: with the words that say so a cut one fits a line of the log
+	maxLine = 16<<10 - 256 // bytes of a line that are kept: with the note that it was cut it fits a line of the log
 	maxTail = 2 << 10      // bytes of standard error that go into a failure's message
 )
 
-// output carries what a command writes to the log: line by line, up to a limit, with no more in memory than a line
-// of each stream. What is past the limit is read and dropped, so that the command is not held up by it.
+// output carries a command's output to the log: line by line, up to a limit, with at most one line of each stream in
+// memory. Output beyond the limit is read and dropped, so that the command is not blocked.
 type output struct {
 	ctx  context.Context
 	sink func(ctx context.Context, stream, text string)
 
 	mu      sync.Mutex
-	left    int64 // guarded by mu: bytes that are still kept
+	left    int64 // guarded by mu: bytes that may still be kept
 	limit   int64
 	dropped int64  // guarded by mu
-	last    []byte // guarded by mu: the end of standard error, and some of what was before it
-	cut     bool   // guarded by mu: something was before that
+	last    []byte // guarded by mu: the end of standard error, and some of what came before
+	cut     bool   // guarded by mu: something came before that
 }
 
 func newLog(ctx context.Context, limit int64) *output {
 	return &output{ctx: ctx, sink: worker.Log, left: limit, limit: limit}
 }
 
-// read passes on what a stream holds until it ends.
+// read forwards a stream until it ends.
 func (o *output) read(stream string, r io.Reader) {
 	b := bufio.NewReaderSize(r, maxLine)
 	cut := 0 // bytes of the line that were left out so far
@@ -94,7 +94,7 @@ func (o *output) drop(n int) {
 	o.mu.Unlock()
 }
 
-// close says how much was dropped, if anything.
+// close reports how much was dropped, if anything.
 func (o *output) close() {
 	o.mu.Lock()
 	n := o.dropped
@@ -117,7 +117,7 @@ func (o *output) note(part []byte) {
 	o.last = append(o.last, part...)
 }
 
-// tail is the end of standard error.
+// tail returns the end of standard error.
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,10 +128,10 @@ func (o *output) tail() string {
 	if i := bytes.IndexByte(last, '\n'); i >= 0 && i < len(last)/2 { // whole lines, if they are not too long
 		last = last[i+1:]
 	}
-	return "…" + strings.TrimSpace(clean(last)) // a secret may have begun before it; the server knows the rest of one by this
+	return "…" + strings.TrimSpace(clean(last)) // a secret may have begun before it; the mark lets the server recognise the rest of one
 }
 
-// clean is foreign bytes as text: valid, and without what no log holds.
+// clean returns untrusted bytes as valid text, without characters that no log may contain.
 func clean(b []byte) string {
 	text := strings.TrimRight(string(b), "\r\n")
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")

@@ -17,19 +17,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// minded is a command that a minder looks after.
+// minded is a command run by a minder.
 type minded struct {
 	cmd      *exec.Cmd
-	orders   *os.File // to the minder; its end is the end of the command
+	orders   *os.File // to the minder; closing it ends the command
 	end      *os.File // from the minder
 	out, err *os.File
 	group    *cgroup // nil: none
 	mu       sync.Mutex
 	closed   bool // guarded by mu: orders is
-	full     bool // it ran out of its group's memory; known after wait
+	full     bool // its group ran out of memory; known after wait
 }
 
-// start starts a minder in the runner's walls, and tells it what to run.
+// start starts a minder within the runner's walls, and sends it the spec.
 func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 	w := r.walls.spec
 	r.hideAnew(&w)
@@ -40,14 +40,14 @@ func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 		if spec.User != nil {
 			uid = spec.User.UID
 		}
-		spec.Limit.Processes += uint64(tasksOf(uid)) // the kernel counts all that the user runs, not what this command does
+		spec.Limit.Processes += uint64(tasksOf(uid)) // the kernel counts everything the user runs, not only this command
 	}
 	group, err := r.walls.groups.make()
 	if err != nil {
 		return nil, err
 	}
 	if group != nil {
-		spec.Limit.Memory = 0 // the group's is for all processes together, and counts what is used
+		spec.Limit.Memory = 0 // the group's limit covers all processes together, and counts memory in use
 	}
 	p, err := launch(spec, in, group)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 	return p, nil
 }
 
-// launch starts a minder, in a group if there is one, and tells it what to run.
+// launch starts a minder, in a group if there is one, and sends it the spec.
 func launch(spec minder.Spec, in io.Reader, group *cgroup) (_ *minded, err error) {
 	var files []*os.File
 	pipe := func() (r, w *os.File) {
@@ -92,12 +92,12 @@ func launch(spec minder.Spec, in io.Reader, group *cgroup) (_ *minded, err error
 	if spec.Network {
 		p.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	}
-	if spec.Namespace && spec.User == nil { // not root, which may make these in a namespace of users only
+	if spec.Namespace && spec.User == nil { // not root, which can create these only in a user namespace
 		a := p.cmd.SysProcAttr
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN} // for the minder, to furnish the namespaces
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN} // for the minder, to prepare the namespaces
 	}
 	if err = p.cmd.Start(); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (p *minded) kill() {
 	if !p.closed {
 		p.closed = true
 		p.orders.Close()
-		// A minder does its work in a moment. One that does not has been stopped; in a namespace all dies with it.
+		// A minder works in a moment. One that does not has been stopped; in a namespace everything dies with it.
 		time.AfterFunc(killPatience, func() { p.cmd.Process.Kill() })
 	}
 }
@@ -152,9 +152,9 @@ func (p *minded) wait() (e minder.End, err error) {
 	p.mu.Unlock()
 	p.end.Close()
 	p.full = p.group.full()
-	_ = p.group.remove() // a group that is left behind changes nothing about how the command ended
+	_ = p.group.remove() // a leftover group does not change how the command ended
 	for _, f := range []*os.File{p.out, p.err} {
-		f.SetReadDeadline(time.Now().Add(3 * time.Second)) // what escaped may hold them open
+		f.SetReadDeadline(time.Now().Add(3 * time.Second)) // escaped processes may hold them open
 	}
 	if readErr != nil || json.Unmarshal(said, &e) != nil {
 		return e, fmt.Errorf("the minder of the command ended without a word: %w", errors.Join(readErr, waitErr, errMinder))
@@ -164,7 +164,7 @@ func (p *minded) wait() (e minder.End, err error) {
 
 var errMinder = errors.New("it was killed, or could not begin")
 
-// tasksOf counts what a user runs on this machine.
+// tasksOf counts a user's threads on this machine.
 func tasksOf(uid int) (n int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -14,13 +14,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// group is a command in a process group of its own.
+// group is a command in its own process group.
 type group struct {
 	cmd      *exec.Cmd
 	out, err *os.File
 }
 
-// start starts a command. There is no minder on this system: no limits, no other user, and what leaves the group escapes.
+// start starts a command. There is no minder on this system: no limits, no other user, and processes that leave the
+// group escape.
 func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 	if r.user != nil {
 		return nil, errors.New("a worker that is root cannot run commands on this system; start it as another user")

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// scratch holds the folders of one worker process. A lock in its own folder says that it lives, so that the
-// next process on the machine removes what one that was killed has left, and nothing else.
+// scratch holds the folders of one worker process. A lock in its folder shows that it is alive, so that the next
+// process on the machine removes only the leftovers of killed ones.
 type scratch struct {
 	base string
 	dir  string
@@ -24,18 +24,18 @@ type scratch struct {
 
 const lockName = "lock"
 
-// newScratch makes this process's folder in base, and removes those of processes that are gone.
+// newScratch creates this process's folder in base, and removes those of processes that are gone.
 func newScratch(base string, user *minder.User, log *slog.Logger) (*scratch, error) {
 	mode := os.FileMode(0o700)
 	if user != nil {
-		mode = 0o711 // another user must get to its own folder in it
+		mode = 0o711 // another user must be able to reach its own folder in it
 	}
 	base, err := filepath.Abs(base)
 	if err != nil {
 		return nil, err
 	}
-	// Rules and covers are about what links lead to. The last part itself must be no link: its name can be guessed, and in a
-	// folder where everybody may write, somebody else could have made it.
+	// Rules and covers apply to the targets of links. The last part itself must not be a link: its name can be
+	// guessed, and in a world-writable folder somebody else could have created it.
 	if err := os.MkdirAll(filepath.Dir(base), mode); err != nil {
 		return nil, fmt.Errorf("make the folder of commands: %w", err)
 	}
@@ -78,7 +78,7 @@ func sweep(base string, log *slog.Logger) {
 	for _, dir := range old {
 		lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 		if err != nil {
-			continue // it is being made, or has been removed just now; or was never finished, which does little harm
+			continue // it is being created, or has just been removed; or was never finished, which does little harm
 		}
 		if lockFile(lock) {
 			log.Info("removing what an earlier worker left behind", "folder", dir)
@@ -95,7 +95,8 @@ func (s *scratch) close() error {
 	return removeAll(s.dir)
 }
 
-// place is the folder of one attempt: work, where the command begins and the artifact lies, tmp, and the result.
+// place is the folder of one attempt: work, where the command starts and the artifact is unpacked, tmp, and the
+// result.
 type place struct {
 	path string
 	root *os.Root // of all
@@ -130,7 +131,7 @@ func (p *place) home() string       { return filepath.Join(p.path, "work") }
 func (p *place) temp() string       { return filepath.Join(p.path, "tmp") }
 func (p *place) resultFile() string { return filepath.Join(p.path, "result") }
 
-// give makes the folder and all in it the command's.
+// give makes the command the owner of the folder and its content.
 func (p *place) give() error {
 	if p.user == nil {
 		return nil
@@ -143,8 +144,8 @@ func (p *place) give() error {
 	})
 }
 
-// result reads what the command wrote as its result; nil if it wrote nothing. The folder is the command's, so what lies
-// there may be anything: only a plain file of its own is read.
+// result reads the result that the command wrote; nil if it wrote nothing. The folder is the command's, so anything
+// may be there: only a regular file of its own is read.
 func (p *place) result() ([]byte, error) {
 	f, err := p.root.OpenFile("result", os.O_RDONLY|nonblock, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,10 +164,10 @@ func (p *place) result() ([]byte, error) {
 	case info.Size() > client.MaxResult:
 		return nil, &NotRun{fmt.Sprintf("the result has %d bytes; at most %d can be kept", info.Size(), client.MaxResult)}
 	}
-	return io.ReadAll(io.LimitReader(f, client.MaxResult+1)) // what is no JSON the worker refuses
+	return io.ReadAll(io.LimitReader(f, client.MaxResult+1)) // the worker refuses invalid JSON
 }
 
-// cause is an error without the path it is about.
+// cause returns an error without its path.
 func cause(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -185,7 +186,7 @@ func (p *place) remove() error {
 	return removeAll(p.path)
 }
 
-// removeAll removes a folder, also where its owner has closed folders in it.
+// removeAll removes a folder, even if its owner made folders in it inaccessible.
 func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil || os.Geteuid() == 0 { // no mode keeps root out
 		return err

@@ -18,12 +18,12 @@ import (
 
 const nonblock = syscall.O_NONBLOCK // a result that is a pipe must not hold the worker up
 
-// lockFile takes the lock on a file that ends with the process, if nobody has it.
+// lockFile takes the lock on a file, if it is free. The lock ends with the process.
 func lockFile(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
-// trusted says what is wrong with a folder that others could have made, or could change.
+// trusted returns an error if others could have created or could change a folder.
 func trusted(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func trusted(dir string) error {
 	return nil
 }
 
-// owned reports whether a file is the command's own.
+// owned reports whether a file belongs to the command.
 func owned(info os.FileInfo, u *minder.User) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	want := os.Geteuid()
@@ -84,7 +84,7 @@ func lookup(name string) (*minder.User, error) {
 	return &minder.User{UID: u, GID: g}, nil
 }
 
-// signalName is a signal as people know it.
+// signalName returns the usual name of a signal.
 func signalName(n int) string {
 	if name := unix.SignalName(syscall.Signal(n)); name != "" {
 		return name

@@ -17,17 +17,17 @@ import (
 // walls describes what confines the commands of this process, found out by trying.
 type walls struct {
 	spec   minder.Spec // what every command's has
-	groups *cgroups    // nil: rlimits alone bound memory
-	open   error       // why commands are not kept from what this process holds; nil: they are
+	groups *cgroups    // nil: only rlimits bound memory
+	open   error       // why commands are not isolated from what this process holds; nil: they are
 }
 
-// system lists what programs need to read of the machine they run on.
+// system lists what programs need to read on their machine.
 var system = []string{
 	"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/srv", "/app", "/nix/store", "/gnu/store", "/snap",
 	"/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/current-system", "/var/lib/ca-certificates", "/var/lib/dpkg", "/var/lib/rpm",
 }
 
-// raise finds out which walls this process can put around commands, by putting them around one that runs nothing.
+// raise determines which walls this process can put around commands, by trying them on one that runs nothing.
 func (r *Runner) raise() error {
 	same, abi := r.user == nil, minder.Landlock()
 	hidden := realPaths(r.cfg.Hidden)
@@ -38,7 +38,7 @@ func (r *Runner) raise() error {
 		w.spec.Files = &minder.Files{Read: r.readable(), Write: r.cfg.Write, Hidden: hidden}
 		w.spec.NoSockets = abi < minder.SocketABI
 	case !same && abi > 0:
-		w.spec.Files = &minder.Files{Read: []string{"/"}, Write: topFolders()} // what the user may; the domain keeps it from other processes
+		w.spec.Files = &minder.Files{Read: []string{"/"}, Write: topFolders()} // the user's own rights; the domain isolates it from other processes
 	}
 	open, err := r.try(&w, hidden)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Runner) raise() error {
 	return nil
 }
 
-// try finds the strongest namespaces that this process can make, and says what a command could reach in them.
+// try finds the strongest namespaces that this process can create, and returns what a command could reach in them.
 func (r *Runner) try(w *walls, hidden []string) (open []string, err error) {
 	cover := slices.Sorted(slices.Values(append(slices.Clone(hidden), r.scratch.base)))
 	var failed error
@@ -89,7 +89,8 @@ func (r *Runner) try(w *walls, hidden []string) (open []string, err error) {
 	return nil, err
 }
 
-// openings returns what commands are tested against: what is hidden, and this process's environment where they see it.
+// openings returns the paths that commands are tested against: what is hidden, and this process's environment if they
+// can see it.
 func (r *Runner) openings(spec minder.Spec, hidden []string) []string {
 	all := append([]string{}, hidden...)
 	if !spec.Proc && !r.cfg.Unconfined {
@@ -98,7 +99,7 @@ func (r *Runner) openings(spec minder.Spec, hidden []string) []string {
 	return all
 }
 
-// probe starts what would become a command, and says what of the paths it could reach.
+// probe starts a would-be command, and returns which of the paths it could reach.
 func (r *Runner) probe(spec minder.Spec, paths []string) ([]string, error) {
 	place, err := r.scratch.make()
 	if err != nil {
@@ -133,8 +134,8 @@ func (r *Runner) readable() []string {
 	return all
 }
 
-// topFolders is the root's folders but those of the kernel, whose files commands have no business to write: one could lower its
-// chance to be the first to end when memory runs out.
+// topFolders returns the folders in / except the kernel's, to whose files commands must not write: one could make
+// itself less likely to be killed when memory runs out.
 func topFolders() (out []string) {
 	entries, err := os.ReadDir("/")
 	if err != nil {
@@ -148,7 +149,7 @@ func topFolders() (out []string) {
 	return out
 }
 
-// realPaths is the paths as they are after links.
+// realPaths resolves the links in paths.
 func realPaths(paths []string) (out []string) {
 	for _, p := range paths {
 		p, err := filepath.Abs(p)
@@ -165,8 +166,8 @@ func realPaths(paths []string) (out []string) {
 	return out
 }
 
-// hideAnew hides what the hidden paths stand for now, beside what they stood for when the walls were tested: a link may have been switched
-// since, as when a certificate or a mounted secret is renewed.
+// hideAnew hides the current targets of the hidden paths, besides those when the walls were tested: a link may have
+// changed since, for example when a certificate or a mounted secret was renewed.
 func (r *Runner) hideAnew(spec *minder.Spec) {
 	covered := func(by []string, p string) bool {
 		return slices.ContainsFunc(by, func(c string) bool { return p == c || strings.HasPrefix(p, c+"/") })
@@ -183,16 +184,16 @@ func (r *Runner) hideAnew(spec *minder.Spec) {
 	}
 }
 
-// without is a list without one of its elements.
+// without returns a list without one of its elements.
 func without(list []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
 }
 
 func environOf(pid int) string { return fmt.Sprintf("/proc/%d/environ", pid) }
 
-// Harden keeps other processes of this user from tracing this one and from reading its memory, environment and open files.
-// Where commands have namespaces of users it does nothing, for then this process could no longer make them; there they do not
-// see this process.
+// Harden keeps other processes of this user from tracing this one and from reading its memory, environment and open
+// files. If commands have user namespaces it does nothing, for then this process could no longer create them;
+// commands in them do not see this process.
 func (r *Runner) Harden() error {
 	if r.user == nil && r.walls.spec.Namespace {
 		return nil
@@ -203,7 +204,7 @@ func (r *Runner) Harden() error {
 	return nil
 }
 
-// Walls says in a line what holds commands.
+// Walls describes in a line what confines commands.
 func (r *Runner) Walls() string {
 	s, parts := r.walls.spec, []string{}
 	if s.User != nil {

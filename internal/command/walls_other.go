@@ -6,10 +6,10 @@ import "errors"
 
 // walls describes what confines the commands of this process.
 type walls struct {
-	open error // why commands are not kept from what this process holds
+	open error // why commands are not isolated from what this process holds
 }
 
-// raise finds out which walls this process can put around commands: on this system none.
+// raise determines which walls this process can put around commands: on this system none.
 func (r *Runner) raise() error {
 	if r.cfg.NoNetwork || len(r.cfg.Digests) > 0 {
 		return errors.New("commands.network and commands.digests need Linux")
@@ -21,5 +21,5 @@ func (r *Runner) raise() error {
 // Harden does nothing on this system.
 func (r *Runner) Harden() error { return nil }
 
-// Walls says in a line what holds commands.
+// Walls describes in a line what confines commands.
 func (r *Runner) Walls() string { return "process group" }

@@ -1,12 +1,9 @@
-// Package config is the settings of a process: one struct with its defaults,
-// one table of keys, and one way to fill it: flag before environment before
-// file before default.
+// Package config holds the settings of a process: one struct with its defaults, one table of keys, and one order of
+// sources: flag before environment before file before default.
 //
-// A key is written the same everywhere: workers.max_count in the file's
-// [workers] table, CARILLON_WORKERS_MAX_COUNT in the environment. Everything
-// that is wrong is told at once, with key, value and what would be right. The
-// package reads settings, it starts nothing; parts are given their own small
-// Config by app, never this one.
+// A key has the same name everywhere: workers.max_count in the file's [workers] table, CARILLON_WORKERS_MAX_COUNT in
+// the environment. All mistakes are reported at once, with key, value and what would be valid. The package only reads
+// settings; app gives parts their own small Config, never this one.
 package config
 
 import (
@@ -31,14 +28,14 @@ type Config struct {
 	TLSCert          string
 	TLSKey           string
 	TLSMin           string // 1.2 or 1.3
-	TLSClientCA      string // whose certificates clients may show; empty: none are asked for
+	TLSClientCA      string // the CA of client certificates; empty: none are requested
 	TLSClientAuth    string // OptionalCert or WorkerCert
-	TLSCA            string // of a worker: who signs servers' certificates; empty: those that the system trusts
+	TLSCA            string // of a worker: the CA of servers' certificates; empty: those that the system trusts
 	AllowAsyncCommit bool
-	AppRole          string // the role of servers on PostgreSQL, where it is not the owner
+	AppRole          string // the role of servers on PostgreSQL, if it is not the owner
 	TrustedProxies   []netip.Prefix
-	FailedPerAddress int // credentials that may fail from one address at once
-	UnprovenRate     int // requests a second from one address without a credential that has worked from there; 0: any number
+	FailedPerAddress int // failed credentials allowed from one address at once
+	UnprovenRate     int // requests a second from one address without a credential that has worked from there; 0: unlimited
 	CallbacksAllow   []netip.Prefix
 	Callbacks        Callbacks
 	LogLevel         string
@@ -50,10 +47,11 @@ type Config struct {
 	SecretsKeyFile   string
 	SecretsKey       string
 	SecretsFiles     string        // folder of a secret backend; empty: none
-	SecretsCache     time.Duration // for which a value of a backend is not read again
+	SecretsCache     time.Duration // how long a value of a backend is cached
 	Vault            Vault
 	Commands         Commands
 	Artifacts        Artifacts
+	Blobs            Blobs
 	Migrate          bool
 	Partitions       int
 	Retry            Retry
@@ -71,7 +69,7 @@ const (
 
 // Metrics is the [metrics] table.
 type Metrics struct {
-	Listen string // empty: nowhere but where the API is
+	Listen string // empty: only where the API is
 }
 
 // Tracing is the [tracing] table.
@@ -89,7 +87,7 @@ func (t Tracing) Share() float64 {
 	return f
 }
 
-// Pairs are the headers by their names.
+// Pairs returns the headers by name.
 func (t Tracing) Pairs() map[string]string {
 	if t.Headers == "" {
 		return nil
@@ -110,13 +108,13 @@ type JWT struct {
 	Secret      string
 	TenantClaim string
 	RoleClaim   string
-	Allow       []netip.Prefix // in which the issuer may be although they are private
+	Allow       []netip.Prefix // private ranges in which the issuer may be
 }
 
 // On reports whether tokens are accepted.
 func (j JWT) On() bool { return j.Issuer != "" }
 
-// Vault is the secret backend in HashiCorp Vault: what begins with vault_ in the [secrets] table.
+// Vault is the secret backend in HashiCorp Vault: the keys that begin with vault_ in the [secrets] table.
 type Vault struct {
 	Address    string // empty: none
 	Mount      string
@@ -141,7 +139,7 @@ const (
 type Commands struct {
 	Allow     bool
 	Shared    bool
-	Folder    string // empty: one of the system's for temporary files
+	Folder    string // empty: one in the system's temporary folder
 	User      string
 	Grace     time.Duration
 	OutputKB  int
@@ -152,6 +150,7 @@ type Commands struct {
 	MemoryMB  int
 	CacheMB   int
 
+	RiskServer bool // in a process that holds the store
 	Unconfined bool
 	Paths      []string
 	WritePaths []string
@@ -167,9 +166,14 @@ const (
 
 // Artifacts is the [artifacts] table.
 type Artifacts struct {
-	Folder   string // empty: in the data folder
 	MaxMB    int
 	TenantMB int
+}
+
+// Blobs is the [blobs] table.
+type Blobs struct {
+	URL   string // as package location reads it
+	Spool string // empty: the system's folder for temporary files
 }
 
 // Workers is the [workers] table.
@@ -180,27 +184,27 @@ type Workers struct {
 	Lease        time.Duration
 	Scale        time.Duration
 	Drain        time.Duration
-	Sessions     int // that a tenant may have at one server
+	Sessions     int // of a tenant at one server
 }
 
-// Callbacks is the [callbacks] table, but for what may be reached.
+// Callbacks is the [callbacks] table, except for what may be reached.
 type Callbacks struct {
 	Breaker         bool
 	BreakerFailures int
-	FirstByte       time.Duration // for which an answer may take to begin; 0: as long as the attempt
+	FirstByte       time.Duration // how long a response may take to begin; 0: as long as the attempt
 
 	Proxy            string // URL of an HTTP proxy; "": none
 	ProxyCredentials string // USER:PASSWORD
-	ProxyCA          string // file of certificates that sign the proxy's own; "": those that the system trusts
+	ProxyCA          string // file with the CA of the proxy's certificate; "": those that the system trusts
 	ProxyResolves    bool   // the proxy is given names
 
 	HTTPSOnly      bool
 	Ports          []int // none: all but those of other services
-	HostPerSecond  int   // calls to a host that a process starts in a second; 0: any number
-	HostConcurrent int   // calls to a host at once; 0: any number
+	HostPerSecond  int   // calls to a host that a process starts per second; 0: unlimited
+	HostConcurrent int   // calls to a host at once; 0: unlimited
 }
 
-// Retry is the [retry] table: how failures are treated of jobs that do not say.
+// Retry is the [retry] table: the retry policy of jobs that set none.
 type Retry struct {
 	MaxRetries int
 	Backoff    string
@@ -215,7 +219,7 @@ type History struct {
 	Retention int
 }
 
-// Default is the settings that nobody changed.
+// Default returns the default settings.
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8080", Data: "./carillon-data", Roles: slices.Clone(Roles), LogLevel: "info", LogFormat: "text",
@@ -231,6 +235,7 @@ func Default() Config {
 		OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
+		Blobs:     Blobs{URL: "store:"},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},

@@ -88,7 +88,11 @@ func TestMistakesOfFiles(t *testing.T) {
 		{"[scheduler]\npartitions = 128\n", "scheduler.partitions", "64", "line 2"},
 		{"[history]\nhot_days = 100\n", "history.warm_days", "at least history.hot_days, which is 100", "as set or by default"},
 		{"[retry]\nmax_delay_ms = 10\n", "retry.max_delay_ms", "at least retry.initial_delay_ms, which is 1000", "as set or by default"},
-		{"[artifacts]\nmax_mb = 16000\n", "artifacts.tenant_mb", "at least artifacts.max_mb", "as set or by default"},
+		{"[artifacts]\nmax_mb = 900\ntenant_mb = 800\n", "artifacts.tenant_mb", "at least artifacts.max_mb", "as set or by default"},
+		{"[artifacts]\nmax_mb = 1025\n", "artifacts.max_mb", "at most 1024, which store: (blobs.url) takes", "as set or by default"},
+		{"[blobs]\nurl = \"/srv/blobs\"\n", "blobs.url", "file:PATH", "as set or by default"},
+		{"[blobs]\nurl = \"s3://AKIA:0123456789@bucket\"\n", "blobs.url", "AWS_ACCESS_KEY_ID", "as set or by default"},
+		{"[blobs]\nurl = \"s3://bucket?secret_key=0123456789\"\n", "blobs.url", "credentials come from the environment", "as set or by default"},
 		{"listen = \n", "config", "valid TOML", "line 1"},
 		{"listen = \"a\"\nlisten = \"b\"\n", "config", "valid TOML", "line 2"},
 	} {

@@ -24,7 +24,7 @@ var written = map[string]string{
 	Text: "text in quotes", Number: "a number without quotes", Span: "a number, or a duration in quotes", Truth: "true or false without quotes", List: `a list such as ["a", "b"]`,
 }
 
-// fits reports whether it was written as the kind of its key wants it.
+// fits reports whether it was written with the type that its key requires.
 func (l line) fits(kind string) bool {
 	ok := map[string][]string{
 		Text: {"text"}, Number: {"a number"}, Span: {"a number", "text"}, Truth: {"a boolean"}, List: {"a list", "text"},
@@ -32,7 +32,7 @@ func (l line) fits(kind string) bool {
 	return slices.Contains(ok[kind], l.kind)
 }
 
-// readFile reads a TOML file into values by dotted key; path "": there is none.
+// readFile reads a TOML file into values by dotted key; with path "" it returns none.
 func readFile(path string) (map[string]line, Mistakes) {
 	out := map[string]line{}
 	if path == "" {
@@ -89,7 +89,7 @@ func flatten(prefix string, tree map[string]any, at map[string]int, out map[stri
 	for k, v := range tree {
 		name := prefix + k
 		if inner, ok := v.(map[string]any); ok && len(inner) > 0 {
-			if _, known := at[name]; known { // of an inline table the line of its key is the nearest
+			if _, known := at[name]; known { // for a key of an inline table, the line of the table is the nearest
 				for sub := range inner {
 					if _, ok := at[name+"."+sub]; !ok {
 						at[name+"."+sub] = at[name]

@@ -18,22 +18,22 @@ const (
 	Number = "number"
 	Span   = "duration" // a number of its unit, or text such as "1m30s"
 	Truth  = "boolean"
-	List   = "list" // of texts, or one text with commas
+	List   = "list" // of strings, or one string with commas
 )
 
-// Key is one setting: its name, what it is for, and how it is read and shown.
+// Key is one setting: its name, its purpose, and how it is read and shown.
 type Key struct {
 	Name    string
 	Doc     string
 	Want    string
 	Kind    string
 	Secret  bool                           // it is never shown
-	EnvOnly bool                           // it is not for files, which others may read
-	set     func(c *Config, v string) bool // false: v is not what is wanted
+	EnvOnly bool                           // not allowed in files, which others may read
+	set     func(c *Config, v string) bool // returns false if v is invalid
 	get     func(c *Config) string
 }
 
-// Flag is the flag of a key; "": it has none, for other users of a machine can read them.
+// Flag returns the flag of a key; "" if it has none because other users of a machine could read it.
 func (k Key) Flag() string {
 	if k.EnvOnly || k.Secret && k.Name != "database" {
 		return ""
@@ -51,18 +51,18 @@ func (k Key) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 }
 
-// Variable is the environment variable of a key.
+// Variable returns the environment variable of a key.
 func (k Key) Variable() string { return Variable(k.Name) }
 
-// FileVariable is the environment variable that names a file with the value of a secret; "": there is none.
+// FileVariable returns the environment variable that names a file with the value of a secret; "" if there is none.
 func (k Key) FileVariable() string {
-	if !k.Secret || k.Name == "secrets.key" { // whose file is a setting of its own
+	if !k.Secret || k.Name == "secrets.key" { // its file is a separate setting
 		return ""
 	}
 	return k.Variable() + "_FILE"
 }
 
-// Variable is the environment variable of a key.
+// Variable returns the environment variable of a key.
 func Variable(key string) string {
 	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
@@ -146,6 +146,7 @@ var Keys = []Key{
 
 	truth("commands.allow", "accept and run command jobs: anyone who can change jobs can then run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),
 	truth("commands.shared", "let workers that serve all tenants run commands, although a worker does not isolate tenants", func(c *Config) *bool { return &c.Commands.Shared }),
+	truth("commands.risk_server", "run commands in the server process itself: a command that breaks out of its confinement can then take over the whole installation", func(c *Config) *bool { return &c.Commands.RiskServer }),
 	truth("commands.unconfined", "run commands even if nothing confines them: they can then read all that this process can, such as the database and its keys", func(c *Config) *bool { return &c.Commands.Unconfined }),
 	list("commands.paths", "files and folders that confined commands may read and run, in addition to the system's", "absolute paths",
 		func(c *Config, v string) bool { return paths(v, &c.Commands.Paths) }, func(c *Config) []string { return c.Commands.Paths }),
@@ -165,7 +166,9 @@ var Keys = []Key{
 	count("commands.max_memory_mb", "how much memory a command may use: all its processes together if it has a control group, otherwise the address space of each; 0: no limit", 0, 1<<24, func(c *Config) *int { return &c.Commands.MemoryMB }),
 	count("commands.cache_mb", "how much space a worker's cache of artifacts may use", 0, 1<<24, func(c *Config) *int { return &c.Commands.CacheMB }),
 
-	text("artifacts.folder", "folder for artifacts, shared by all servers of a database; empty: in the data folder", "a path", some, func(c *Config) *string { return &c.Artifacts.Folder }),
+	text("blobs.url", "where artifacts are stored: store: in the database; file:PATH in a folder that all servers of a database share; s3://BUCKET/PREFIX?endpoint=URL in a bucket, with credentials from the environment",
+		"store:, file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Blobs.URL }),
+	text("blobs.spool", "folder for uploads until they are complete; empty: the system's temporary folder", "a path", some, func(c *Config) *string { return &c.Blobs.Spool }),
 	count("artifacts.max_mb", "how large an artifact may be", 1, 16_384, func(c *Config) *int { return &c.Artifacts.MaxMB }),
 	count("artifacts.tenant_mb", "how large all artifacts of a tenant may be in total", 1, 1<<24, func(c *Config) *int { return &c.Artifacts.TenantMB }),
 
@@ -204,7 +207,7 @@ var Keys = []Key{
 	count("history.retention_days", "how long they are kept in total; at least history.warm_days", 1, 36_500, func(c *Config) *int { return &c.History.Retention }),
 }
 
-// Idle are the settings that this version checks and does not use yet.
+// Idle lists the settings that this version validates but does not use yet.
 var Idle = []string{"history.hot_days", "history.warm_days", "history.retention_days"}
 
 // byName finds a key.

@@ -10,26 +10,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/blob/location"
 )
 
-// Setting is a key with what it is set to, and by whom.
+// Setting is a key with its value and source.
 type Setting struct {
 	Key
-	Value string // as a file would write it; of a secret "(not shown)", or "" where there is none
+	Value string // as a file would write it; of a secret "(not shown)", or "" if there is none
 	From  string // "default", or the flag, the variable or the line of the file
 }
 
-// hidden stands for a value that is not to be shown.
+// hidden is shown in place of a secret value.
 const hidden = "(not shown)"
 
-// Load fills the settings: what flags say (by key) before the environment, before the file (path "" for
-// none), before the given defaults.
+// Load reads the settings: flags (by key) take precedence over the environment, the environment over the file (path
+// "" for none), and the file over the given defaults.
 func Load(base Config, flags map[string]string, env []string, path string) (Config, error) {
 	c, _, err := Explain(base, flags, env, path)
 	return c, err
 }
 
-// Explain is Load, and says where each setting comes from.
+// Explain is Load, and also returns where each setting comes from.
 func Explain(base Config, flags map[string]string, env []string, path string) (Config, []Setting, error) {
 	c := base
 	file, wrong := readFile(path)
@@ -100,7 +102,8 @@ func Explain(base Config, flags map[string]string, env []string, path string) (C
 // largestSecret limits the size of a file with a secret.
 const largestSecret = 64 << 10
 
-// inFile is the value of a key that a variable names the file of; also: the value is in the environment, too.
+// inFile returns the value of a key whose variable names a file; also reports that the value is in the environment,
+// too.
 func (k Key) inFile(path string, also bool) (string, *Mistake) {
 	from := "environment " + k.FileVariable()
 	if also {
@@ -135,15 +138,15 @@ func SecretFile(path string) (string, error) {
 	return text, nil
 }
 
-// quoted is a value that is wrong, as it may be told: of a secret nobody knows which part of it is one.
+// quoted returns an invalid value as it may be shown: of a secret, nobody knows which part is sensitive.
 func (k Key) quoted(v string) string {
-	if k.Secret && v != "" || k.Name == "callbacks.proxy" && strings.Contains(v, "@") { // with a password, though there may be none
+	if k.Secret && v != "" || (k.Name == "callbacks.proxy" || k.Name == "blobs.url") && strings.Contains(v, "@") { // with a password, though there may be none
 		return hidden
 	}
 	return v
 }
 
-// strange is the value of a key that does not exist, as it may be told: it may be a secret whose key is mistyped.
+// strange returns the value of an unknown key as it may be shown: it may be a secret whose key is mistyped.
 func strange(name, v string) string {
 	like := func(k Key) bool { return k.Secret && distance(name, k.Name) <= 3 }
 	if slices.ContainsFunc(Keys, like) || suspicious.MatchString(name) || strings.Contains(v, "://") {
@@ -154,7 +157,7 @@ func strange(name, v string) string {
 
 var suspicious = regexp.MustCompile(`(?i)secret|key|token|pass|pwd|credential|database|dsn`)
 
-// display is a value that is right, as it may be shown: a database without its password.
+// display returns a valid value as it may be shown: a database without its password.
 func (k Key) display(v string) string {
 	if k.Name != "database" || v == "" || strings.HasPrefix(v, "sqlite:") {
 		return k.quoted(v)
@@ -173,7 +176,7 @@ func (k Key) display(v string) string {
 	return u.Redacted()
 }
 
-// contradictions says which settings do not go together, though each alone would do.
+// contradictions returns settings that are valid alone but contradict each other.
 func contradictions(c Config) (wrong Mistakes) {
 	say := func(bad bool, key, value, want string) {
 		if bad {
@@ -194,6 +197,17 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(v.Address != "" && v.Auth == VaultToken && (v.Token == "") == (v.Credential == ""), "secrets.vault_credential_file", v.Credential, "for secrets.vault_auth = token either secrets.vault_token or a file with the token")
 	say(v.Address != "" && v.Auth != VaultToken && (v.Role == "" || v.Credential == ""), "secrets.vault_role", v.Role, "for secrets.vault_auth = "+v.Auth+" both secrets.vault_role and secrets.vault_credential_file")
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
+	place, err := location.Parse(c.Blobs.URL)
+	if err != nil {
+		v := c.Blobs.URL
+		if strings.Contains(v, "@") || suspicious.MatchString(v) { // it should hold no credentials, but somebody may have written some
+			v = hidden
+		}
+		say(true, "blobs.url", v, err.Error())
+	}
+	if most := place.MaxObject() >> 20; err == nil && most > 0 {
+		say(int64(c.Artifacts.MaxMB) > most, "artifacts.max_mb", strconv.Itoa(c.Artifacts.MaxMB), fmt.Sprintf("at most %d, which %s (blobs.url) takes", most, place))
+	}
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))
 	say(c.History.Warm < c.History.Hot, "history.warm_days", strconv.Itoa(c.History.Warm), fmt.Sprintf("at least history.hot_days, which is %d", c.History.Hot))

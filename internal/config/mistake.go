@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Mistake is one setting that is wrong.
+// Mistake is one invalid setting.
 type Mistake struct {
 	Key   string
 	Value string
@@ -25,7 +25,7 @@ func (m Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// near says what a key that does not exist may have meant: the nearest that does, or else those of its table.
+// near suggests what an unknown key may have meant: the nearest known key, or else those of its table.
 func near(key string) string {
 	best, far := "", len(key)/2+1
 	var same, tables []string
@@ -59,7 +59,7 @@ func near(key string) string {
 	return "a key that exists: there are " + strings.Join(tables, ", ")
 }
 
-// Strangers names variables of the environment that are no settings, but nearly are.
+// Strangers returns environment variables that are not settings, but nearly are.
 func Strangers(env []string) (out []string) {
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")

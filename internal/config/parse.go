@@ -79,7 +79,7 @@ func number(v string, least, most int, to *int) bool {
 	return true
 }
 
-// span reads a number of units, or a duration as Go writes it.
+// span parses a number of units, or a Go duration.
 func span(v string, least, most int, unit time.Duration, to *time.Duration) bool {
 	d, err := time.ParseDuration(v)
 	if n, bad := strconv.Atoi(v); bad == nil {
@@ -92,7 +92,7 @@ func span(v string, least, most int, unit time.Duration, to *time.Duration) bool
 	return true
 }
 
-// ports reads ports that are separated by commas or spaces.
+// ports parses ports separated by commas or spaces.
 func ports(v string, to *[]int) bool {
 	var out []int
 	for text := range strings.FieldsFuncSeq(v, func(c rune) bool { return c == ',' || c == ' ' }) {
@@ -106,7 +106,7 @@ func ports(v string, to *[]int) bool {
 	return true
 }
 
-// shownInts is numbers as they are written.
+// shownInts formats numbers as they are written.
 func shownInts(ns []int) []string {
 	out := make([]string, len(ns))
 	for i, n := range ns {
@@ -132,7 +132,7 @@ func prefixes(v string, to *[]netip.Prefix) bool {
 	return true
 }
 
-// paths reads a list of absolute paths.
+// paths parses a list of absolute paths.
 func paths(v string, to *[]string) bool {
 	ps := words(v)
 	for i, p := range ps {
@@ -145,7 +145,7 @@ func paths(v string, to *[]string) bool {
 	return true
 }
 
-// digests reads a list of SHA-256 sums.
+// digests parses a list of SHA-256 sums.
 func digests(v string, to *[]string) bool {
 	ds := words(v)
 	for i, d := range ds {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference is the documentation of every key, in Markdown.
+// Reference returns the documentation of every key, in Markdown.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Settings
@@ -53,7 +53,7 @@ You can put a secret into a file of one line instead, and name the file in the v
 	return b.String()
 }
 
-// Example is a file of the defaults; keys that have none are left out.
+// Example returns a file of the defaults; keys without one are left out.
 func Example() string {
 	c := Default()
 	var all []Setting
@@ -63,7 +63,7 @@ func Example() string {
 	return TOML(all)
 }
 
-// TOML writes settings as a file has them; what is not set, or not to be shown, is left out.
+// TOML formats settings as a file; unset and secret ones are left out.
 func TOML(all []Setting) string {
 	var b strings.Builder
 	for _, name := range tables() {
@@ -86,7 +86,7 @@ func TOML(all []Setting) string {
 	return b.String()
 }
 
-// tables are the tables of a file in the order of the keys; "" comes first.
+// tables returns the tables of a file in the order of the keys; "" comes first.
 func tables() (out []string) {
 	for _, k := range Keys {
 		if t, _ := parted(k.Name); !slices.Contains(out, t) {
@@ -96,7 +96,7 @@ func tables() (out []string) {
 	return out
 }
 
-// parted is the table of a key, and the rest.
+// parted splits a key into its table and the rest.
 func parted(name string) (table, last string) {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		return name[:i], name[i+1:]
@@ -104,7 +104,7 @@ func parted(name string) (table, last string) {
 	return "", name
 }
 
-// literal is a value in a table of the reference.
+// literal formats a value for a table of the reference.
 func (k Key) literal(v string) string {
 	if v == "" {
 		return "none"
@@ -112,7 +112,7 @@ func (k Key) literal(v string) string {
 	return "`" + k.toml(v) + "`"
 }
 
-// toml is a value as a file writes it.
+// toml formats a value as in a file.
 func (k Key) toml(v string) string {
 	switch k.Kind {
 	case Number, Truth:

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Shown returns the value of every setting, as anyone may read it: without secrets, and without URLs that have a password or a query.
+// Shown returns the value of every setting in a form that anyone may read: without secrets, and without URLs that
+// have a password or a query.
 func Shown(c Config) []Setting {
 	out := make([]Setting, len(Keys))
 	for i, k := range Keys {
@@ -24,13 +25,13 @@ func Shown(c Config) []Setting {
 	return out
 }
 
-// plainOptions are the options in the address of a database that are no secrets: what they say is in many a message.
+// plainOptions are the options in a database address that are not secret: their values appear in many messages.
 var plainOptions = []string{
 	"host", "port", "user", "dbname", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "connect_timeout", "target_session_attrs", "search_path", "timezone", "client_encoding",
 	"statement_timeout", "lock_timeout", "default_query_exec_mode", "pool_max_conns", "pool_min_conns",
 }
 
-// Secrets are the texts in the settings that nobody may read, wherever they turn up.
+// Secrets returns the texts in the settings that must not appear anywhere.
 func Secrets(c Config) []string {
 	var out []string
 	add := func(texts ...string) {
@@ -64,7 +65,7 @@ func Secrets(c Config) []string {
 	}
 	for _, v := range c.Tracing.Pairs() {
 		add(v)
-		if _, word, ok := strings.Cut(v, " "); ok { // behind Bearer or Basic
+		if _, word, ok := strings.Cut(v, " "); ok { // after Bearer or Basic
 			add(word)
 		}
 	}

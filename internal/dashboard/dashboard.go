@@ -18,12 +18,12 @@ var dist embed.FS
 //go:embed missing.html
 var missing []byte
 
-// Policy is the content security policy of the pages: nothing from elsewhere, no inline script or style, and no text that
-// becomes markup or code.
+// Policy is the content security policy of the pages: nothing from elsewhere, no inline script or style, and no text
+// that becomes markup or code.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// kinds are the types of what is served; nothing else is.
+// kinds lists the content types of served files; nothing else is served.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -32,17 +32,17 @@ var kinds = map[string]string{
 	".png":  "image/png",
 }
 
-// file is one of them.
+// file is one of the served files.
 type file struct {
 	kind  string
 	tag   string            // the hash of what it holds
-	codes map[string][]byte // what it holds, by content encoding
+	codes map[string][]byte // its content, by content encoding
 }
 
 // Pages are the built pages.
 type Pages struct{ files map[string]file }
 
-// Built are the pages inside this binary.
+// Built returns the pages inside this binary.
 var Built = sync.OnceValue(func() *Pages {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Pages) Page(w http.ResponseWriter, r *http.Request, status int) {
 	f.serve(w, r, status)
 }
 
-// Asset serves a file that pages load, and reports whether there is one of the name.
+// Asset serves a file that pages load, and reports whether there is one with that name.
 func (p *Pages) Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	f, ok := p.files["assets/"+name]
 	if !ok {
@@ -107,13 +107,13 @@ func (p *Pages) Asset(w http.ResponseWriter, r *http.Request, name string) bool 
 	if !hashed(name) {
 		h.Set("Cache-Control", "no-cache")
 	}
-	h.Set("Content-Security-Policy", "default-src 'none'") // of a picture that is opened by itself
+	h.Set("Content-Security-Policy", "default-src 'none'") // for a picture that is opened directly
 	h.Set("Vary", "Accept-Encoding")
 	f.serve(w, r, http.StatusOK)
 	return true
 }
 
-// hashed reports whether a name changes with what the file holds: all but those of web/public.
+// hashed reports whether a name changes with the file's content: all but those of web/public.
 func hashed(name string) bool {
 	stem := strings.TrimSuffix(name, path.Ext(name))
 	return len(stem) > 9 && stem[len(stem)-9] == '-'
@@ -140,7 +140,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, status int) {
 	w.Write(data) // an error here means that the caller has gone
 }
 
-// accepts reports whether an answer may be encoded so.
+// accepts reports whether the client accepts an encoding.
 func accepts(r *http.Request, code string) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, q, _ := strings.Cut(part, ";")

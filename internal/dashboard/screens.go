@@ -5,8 +5,8 @@ import "strings"
 // Screen is an address at which there is a page.
 type Screen struct {
 	Path string // a pattern of http.ServeMux
-	API  string // the path of the API that tells the same as JSON; "" where there is none
-	One  string // where the screen is of one in a list of that answer: the list, and what names one in it
+	API  string // the path of the API that returns the same as JSON; "" if there is none
+	One  string // if the screen shows one element of a list in that answer: the list, and the field that identifies one
 
 	Parts map[string]string // the paths of the API for the parts of a screen that has some
 }
@@ -25,13 +25,17 @@ func AdminPart(path string) bool {
 	return path == "/admin/settings"
 }
 
-// Screens are all of them.
+// Screens lists all screens.
 var Screens = []Screen{
 	{Path: "/{$}", API: "/api/v1/overview"},
 	{Path: "/jobs", API: "/api/v1/jobs"},
 	{Path: "/jobs/new"},
 	{Path: "/jobs/{id}", API: "/api/v1/jobs/{id}"},
 	{Path: "/jobs/{id}/{part}", API: "/api/v1/jobs/{id}"},
+	{Path: "/workflows", API: "/api/v1/workflows"},
+	{Path: "/workflows/{id}", API: "/api/v1/workflows/{id}"},
+	{Path: "/workflow-runs/{id}", API: "/api/v1/workflow-runs/{id}"},
+	{Path: "/approvals", API: "/api/v1/approvals"},
 	{Path: "/executions", API: "/api/v1/executions"},
 	{Path: "/executions/{id}", API: "/api/v1/executions/{id}"},
 	{Path: "/executions/{id}/{part}", API: "/api/v1/executions/{id}"},

@@ -11,7 +11,7 @@ import (
 
 // Result is the outcome of a step.
 type Result struct {
-	Kind   string `json:"kind"` // job, calendar or notification rule
+	Kind   string `json:"kind"` // job, workflow, calendar or notification rule
 	Key    string `json:"key"`
 	Name   string `json:"name,omitempty"`
 	JobID  string `json:"job_id,omitempty"`
@@ -24,8 +24,9 @@ type Result struct {
 	Err error `json:"-"`
 }
 
-// Apply takes the steps of a plan: calendars, then jobs, deletions behind the others, then notification rules. One that fails does not keep the others from being taken, unless the
-// server is away or refuses all of them; then the rest is not tried. tell is told of each step that changes something, as it is taken.
+// Apply takes the steps of a plan: calendars, then jobs, workflows, deletions, then notification rules. A failed step
+// does not stop the others, unless the server is unavailable or refuses all of them; then the rest is not tried. tell
+// is called with each step that changes something, as it is taken.
 func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []Result) {
 	var stop error
 	take := func(r Result, do func() (id string, err error)) {
@@ -57,14 +58,25 @@ func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []
 			return "", err
 		})
 	}
-	jobs := slices.Clone(p.Jobs)
-	slices.SortStableFunc(jobs, func(a, b JobStep) int { return last(a) - last(b) })
-	for _, j := range jobs {
+	job := func(j JobStep) {
 		r := Result{Kind: "job", Key: j.Key, Name: j.Name, Action: j.Action, DroppedCredentials: j.DroppedCredentials}
 		if j.JobID != nil {
 			r.JobID = *j.JobID
 		}
 		take(r, func() (string, error) { return j.take(ctx, s) })
+	}
+	for _, j := range p.Jobs {
+		if j.Action != ActionDelete {
+			job(j)
+		}
+	}
+	for _, w := range usedFirst(p.Workflows) {
+		take(Result{Kind: "workflow", Key: w.Key, Name: w.Name, JobID: w.WorkflowID, Action: w.Action}, func() (string, error) { return w.take(ctx, s) })
+	}
+	for _, j := range p.Jobs { // now that no workflow uses them
+		if j.Action == ActionDelete {
+			job(j)
+		}
 	}
 	for _, r := range p.Rules {
 		take(Result{Kind: "notification rule", Key: r.Name, Action: r.Action}, func() (string, error) {
@@ -75,14 +87,7 @@ func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []
 	return results
 }
 
-func last(j JobStep) int {
-	if j.Action == ActionDelete {
-		return 1
-	}
-	return 0
-}
-
-// hopeless reports whether nothing else will go better.
+// hopeless reports whether no other step can succeed.
 func hopeless(err error) bool {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Code == "over_quota" {
@@ -91,7 +96,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden)
 }
 
-// take takes a step, and answers with the id of the job.
+// take takes a step, and returns the id of the job.
 func (j JobStep) take(ctx context.Context, s Server) (id string, err error) {
 	switch j.Action {
 	case client.ActionCreate:

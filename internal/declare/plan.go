@@ -24,6 +24,10 @@ type Server interface {
 	Calendar(ctx context.Context, name string) (client.Calendar, error)
 	PutCalendar(ctx context.Context, name string, r client.CalendarRequest) (client.Calendar, error)
 	Job(ctx context.Context, id string) (client.Job, error)
+	Workflow(ctx context.Context, id string) (client.Workflow, error)
+	LintWorkflow(ctx context.Context, r client.WorkflowRequest) (client.WorkflowLint, error)
+	CreateWorkflow(ctx context.Context, r client.WorkflowRequest) (client.Workflow, error)
+	ReplaceWorkflow(ctx context.Context, id string, r client.WorkflowRequest, revision int) (client.Workflow, error)
 	NotificationRule(ctx context.Context, name string) (client.NotificationRule, error)
 	PutNotificationRule(ctx context.Context, name string, r client.NotificationRuleRequest) (client.NotificationRule, error)
 }
@@ -35,10 +39,11 @@ const ActionDelete = "delete"
 type Plan struct {
 	Calendars []CalendarStep `json:"calendars"`
 	Jobs      []JobStep      `json:"jobs"`
+	Workflows []WorkflowStep `json:"workflows,omitempty"`
 	Rules     []RuleStep     `json:"notification_rules"`
 }
 
-// CalendarStep says what would change about a calendar.
+// CalendarStep describes a change of a calendar.
 type CalendarStep struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`
@@ -46,7 +51,7 @@ type CalendarStep struct {
 	want client.CalendarRequest
 }
 
-// JobStep says what would change about a job.
+// JobStep describes a change of a job.
 type JobStep struct {
 	client.JobPlan
 	Note string `json:"note,omitempty"`
@@ -63,17 +68,20 @@ func (p Plan) Count() map[string]int {
 	for _, j := range p.Jobs {
 		n[j.Action]++
 	}
+	for _, w := range p.Workflows {
+		n[w.Action]++
+	}
 	for _, r := range p.Rules {
 		n[r.Action]++
 	}
 	return n
 }
 
-// atOnce sets how many jobs one request asks about.
+// atOnce is how many jobs one request asks about.
 const atOnce = 500
 
-// Make asks what files would change. With a tag, jobs that carry it and are not declared would be deleted. What the server finds wrong with
-// them is an error of type Problems.
+// Make asks the server what files would change. With a tag, jobs that carry it and are not declared would be deleted.
+// Mistakes that the server finds are returned as Problems.
 func Make(ctx context.Context, s Server, d Declared, prune string) (p Plan, err error) {
 	if p.Calendars, err = calendarSteps(ctx, s, d.Calendars); err != nil {
 		return p, err
@@ -81,12 +89,23 @@ func Make(ctx context.Context, s Server, d Declared, prune string) (p Plan, err 
 	if p.Rules, err = ruleSteps(ctx, s, d.Rules); err != nil {
 		return p, err
 	}
-	if p.Jobs, err = jobSteps(ctx, s, d.Jobs, p.Calendars); err != nil || prune == "" {
+	declared := d.keys()
+	var wrong Problems
+	if p.Jobs, err = jobSteps(ctx, s, d.Jobs, p.Calendars); err != nil && !errors.As(err, &wrong) {
 		return p, err
 	}
-	declared := map[string]bool{}
-	for _, j := range d.Jobs {
-		declared[*j.Key] = true
+	if p.Workflows, err = workflowSteps(ctx, s, d.Workflows, declared); err != nil {
+		var more Problems
+		if !errors.As(err, &more) {
+			return p, err
+		}
+		wrong = append(wrong, more...)
+	}
+	if len(wrong) > 0 {
+		return p, wrong
+	}
+	if prune == "" {
+		return p, nil
 	}
 	for j, err := range s.Jobs(ctx, client.JobFilter{Tag: prune}) {
 		if err != nil {
@@ -121,7 +140,7 @@ func calendarSteps(ctx context.Context, s Server, cs []Calendar) (out []Calendar
 	return out, nil
 }
 
-// sameCalendar reports whether a calendar says what is wanted, in the same order.
+// sameCalendar reports whether a calendar matches its declaration, in the same order.
 func sameCalendar(is client.Calendar, want client.CalendarRequest) bool {
 	zone := func(z *string) string {
 		if z == nil {
@@ -157,7 +176,7 @@ func jobSteps(ctx context.Context, s Server, js []Job, cs []CalendarStep) ([]Job
 	return out, nil
 }
 
-// askFor asks what would become of jobs.
+// askFor asks the server what would change about jobs.
 func askFor(ctx context.Context, s Server, js []Job) ([]JobStep, error) {
 	r := client.PlanRequest{Jobs: make([]client.DeclaredJob, len(js))}
 	for i, j := range js {
@@ -177,7 +196,7 @@ func askFor(ctx context.Context, s Server, js []Job) ([]JobStep, error) {
 	return out, nil
 }
 
-// withCalendar asks again for a job that was found wrong only because its calendar is to come with the same files.
+// withCalendar asks again about a job that was invalid only because its calendar comes with the same files.
 func withCalendar(ctx context.Context, s Server, step *JobStep, cs []CalendarStep) error {
 	if step.Action != client.ActionInvalid || len(step.Problems) != 1 || step.Problems[0].Field != "schedule.calendar" || step.want.Schedule == nil {
 		return nil
@@ -202,13 +221,14 @@ func withCalendar(ctx context.Context, s Server, step *JobStep, cs []CalendarSte
 	return nil
 }
 
-// request is a job without whether it is paused.
+// request returns a job without whether it is paused.
 func (j Job) request() client.JobRequest {
 	j.Paused = nil
 	return j.JobRequest
 }
 
-// fields is everything about a job, for a change: what the file leaves out is null, which is the default again.
+// fields returns all fields of a job, for a change: fields that the file leaves out are null, which restores the
+// default.
 func (j Job) fields() (map[string]any, error) {
 	data, err := json.Marshal(j.request())
 	if err != nil {
@@ -222,7 +242,7 @@ var requestShape = shapeOf(client.JobRequest{
 	Schedule: &client.Schedule{}, RetryPolicy: &client.RetryPolicy{}, RateLimit: &client.RateLimit{}, Execution: client.Target{Expect: &client.Expect{}},
 })
 
-// everything is an object with null for what its shape has and it has not.
+// everything returns the object with every field of its shape; absent ones are null.
 func everything(data []byte, s shape) (map[string]any, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(data, &given); err != nil {

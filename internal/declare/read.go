@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/yamljson"
 )
 
-// Problem is one thing wrong with a file.
+// Problem is one mistake in a file.
 type Problem struct {
 	File  string `json:"file"`
 	Line  int    `json:"line,omitempty"`
@@ -24,7 +24,7 @@ type Problem struct {
 	Want  string `json:"want"`
 }
 
-// Problems is everything wrong with files.
+// Problems lists all mistakes in files.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -49,14 +49,14 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Job is a job as a file has it.
+// Job is a job as written in a file.
 type Job struct {
 	client.JobRequest
 
 	place place
 }
 
-// Calendar is a calendar as a file has it.
+// Calendar is a calendar as written in a file.
 type Calendar struct {
 	Name string `json:"name"`
 	client.CalendarRequest
@@ -84,18 +84,32 @@ func (p place) problem(field, value, want string) Problem {
 	return out
 }
 
-// Declared holds what files declare.
+// Declared holds the content of the files.
 type Declared struct {
 	Jobs      []Job
 	Calendars []Calendar
 	Rules     []Rule
+	Workflows []Workflow
 }
 
-// contents is the form of a document.
+// keys holds the keys of jobs and workflows.
+func (d Declared) keys() map[string]bool {
+	out := map[string]bool{}
+	for _, j := range d.Jobs {
+		out[*j.Key] = true
+	}
+	for _, w := range d.Workflows {
+		out[*w.Key] = true
+	}
+	return out
+}
+
+// contents is the format of a document.
 type contents struct {
 	Jobs      []Job      `json:"jobs,omitempty"`
 	Calendars []Calendar `json:"calendars,omitempty"`
 	Rules     []Rule     `json:"notification_rules,omitempty"`
+	Workflows []Workflow `json:"workflows,omitempty"`
 }
 
 // maxFile limits the size of a file.
@@ -169,7 +183,7 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 	return data, err
 }
 
-// add adds what a file declares, and says what is wrong with it.
+// add adds what a file declares, and returns its mistakes.
 func (d *Declared) add(file string, data []byte) (wrong Problems) {
 	docs, err := yamljson.Parse(data)
 	var syntax *yamljson.Error
@@ -198,6 +212,13 @@ func (d *Declared) add(file string, data []byte) (wrong Problems) {
 			}
 			d.Jobs = append(d.Jobs, j)
 		}
+		for n, x := range c.Workflows {
+			x.place = place{file, doc, fmt.Sprintf("workflows[%d]", n)}
+			if x.Key == nil || *x.Key == "" {
+				wrong = append(wrong, x.place.problem("key", "", "a key: workflows are told apart by it"))
+			}
+			d.Workflows = append(d.Workflows, x)
+		}
 		for n, x := range c.Calendars {
 			x.place = place{file, doc, fmt.Sprintf("calendars[%d]", n)}
 			if x.Name == "" {
@@ -216,7 +237,7 @@ func (d *Declared) add(file string, data []byte) (wrong Problems) {
 	return wrong
 }
 
-// twice says which keys and names are declared more than once.
+// twice returns the keys and names that are declared more than once.
 func (d *Declared) twice() (wrong Problems) {
 	at := map[string]place{}
 	see := func(kind, name, field string, p place) {
@@ -228,6 +249,11 @@ func (d *Declared) twice() (wrong Problems) {
 	for _, j := range d.Jobs {
 		if j.Key != nil {
 			see("job ", *j.Key, "key", j.place)
+		}
+	}
+	for _, w := range d.Workflows {
+		if w.Key != nil {
+			see("job ", *w.Key, "key", w.place) // a workflow is a job, too
 		}
 	}
 	for _, c := range d.Calendars {

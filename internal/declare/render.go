@@ -13,7 +13,7 @@ import (
 // signs lists the symbols that steps begin with.
 var signs = map[string]string{client.ActionCreate: "+", client.ActionChange: "~", ActionDelete: "-"}
 
-// Render writes a plan for people; what stays as it is is only counted.
+// Render writes a plan for people; unchanged things are only counted.
 func (p Plan) Render(w io.Writer) {
 	for _, c := range p.Calendars {
 		if c.Action != client.ActionUnchanged {
@@ -23,6 +23,11 @@ func (p Plan) Render(w io.Writer) {
 	for _, j := range p.Jobs {
 		if j.Action != client.ActionUnchanged {
 			j.render(w)
+		}
+	}
+	for _, step := range p.Workflows {
+		if step.Action != client.ActionUnchanged {
+			step.render(w)
 		}
 	}
 	for _, r := range p.Rules {
@@ -64,7 +69,7 @@ func (j JobStep) render(w io.Writer) {
 	j.fires(w, "then fires at", j.Appear)
 }
 
-// fires tells of instants in the zone of the schedule.
+// fires formats instants in the zone of the schedule.
 func (j JobStep) fires(w io.Writer, what string, f client.FireTimes) {
 	if f.Count == 0 {
 		return
@@ -87,7 +92,7 @@ func (j JobStep) fires(w io.Writer, what string, f client.FireTimes) {
 	fmt.Fprintf(w, "      %s %s%s (%s, the next 24 h)\n", what, strings.Join(at, ", "), more, zone)
 }
 
-// brief is a value for people.
+// brief formats a value for people.
 func brief(v json.RawMessage) string {
 	if v == nil || string(v) == "null" {
 		return "(not set)"

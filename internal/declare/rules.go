@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Rule is a notification rule as a file has it.
+// Rule is a notification rule as written in a file.
 type Rule struct {
 	Name string `json:"name"`
 	client.NotificationRuleRequest
@@ -19,7 +19,7 @@ type Rule struct {
 	place place
 }
 
-// RuleStep says what would change about a notification rule.
+// RuleStep describes a change of a notification rule.
 type RuleStep struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`
@@ -50,7 +50,7 @@ func ruleSteps(ctx context.Context, s Server, rs []Rule) (out []RuleStep, err er
 	return out, nil
 }
 
-// sameRule reports whether a rule says what is wanted, in any order.
+// sameRule reports whether a rule matches its declaration, in any order.
 func sameRule(ctx context.Context, s Server, is client.NotificationRule, want client.NotificationRuleRequest) (bool, error) {
 	late := int64(60)
 	if want.LateAfterSeconds != nil {
@@ -67,13 +67,13 @@ func sameRule(ctx context.Context, s Server, is client.NotificationRule, want cl
 		return false, nil
 	}
 	ids := make([]string, len(want.Jobs))
-	for i, ref := range want.Jobs { // which are answered by their ids
+	for i, ref := range want.Jobs { // which are returned as ids
 		if ids[i] = strings.ToLower(ref); !strings.HasPrefix(ref, "key:") {
 			continue
 		}
 		j, err := s.Job(ctx, ref)
 		if errors.Is(err, client.ErrNotFound) {
-			return false, nil // it comes with the same files, or the server says that it is missing
+			return false, nil // it comes with the same files, or the server will report it missing
 		}
 		if err != nil {
 			return false, err

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// shape is the fields of an object; those that are objects themselves have one, others nil.
+// shape lists the fields of an object; those that are objects themselves have a shape, others nil.
 type shape map[string]shape
 
-// shapeOf is the shape of a value of the API. Pointers to what has fields of its own must be set.
+// shapeOf returns the shape of a value of the API. Pointers to structs must be set.
 func shapeOf(v any) shape {
 	return shapeOfValue(reflect.ValueOf(v))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Of is a job as a file would declare it, without what is the default everywhere.
+// Of returns a job as a file would declare it, without fields that have their default.
 func Of(j client.Job) Job {
 	s, x := j.Schedule, j.Execution
 	out := Job{JobRequest: client.JobRequest{
@@ -57,12 +57,12 @@ func unless[T comparable](v, usual T) *T {
 	return &v
 }
 
-// OfCalendar is a calendar as a file would declare it.
+// OfCalendar returns a calendar as a file would declare it.
 func OfCalendar(c client.Calendar) Calendar {
 	return Calendar{Name: c.Name, CalendarRequest: client.CalendarRequest{Dates: c.Dates, Yearly: c.Yearly, Weekdays: c.Weekdays, Windows: c.Windows, Timezone: c.Timezone}}
 }
 
-// Write writes a file that declares jobs and calendars.
+// Write writes a file that declares jobs, workflows and calendars.
 func Write(w io.Writer, d Declared) error {
 	var b bytes.Buffer
 	if len(d.Calendars) > 0 {
@@ -73,7 +73,7 @@ func Write(w io.Writer, d Declared) error {
 			}
 		}
 	}
-	if len(d.Jobs) > 0 || b.Len() == 0 {
+	if len(d.Jobs) > 0 || b.Len() == 0 && len(d.Workflows) == 0 {
 		if len(d.Jobs) == 0 {
 			b.WriteString("jobs: []\n")
 		} else {
@@ -81,6 +81,14 @@ func Write(w io.Writer, d Declared) error {
 		}
 		for _, j := range d.Jobs {
 			if err := item(&b, j); err != nil {
+				return err
+			}
+		}
+	}
+	if len(d.Workflows) > 0 {
+		b.WriteString("workflows:\n")
+		for _, x := range d.Workflows {
+			if err := item(&b, x); err != nil {
 				return err
 			}
 		}
@@ -127,13 +135,13 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// field is a member of an object, in its place.
+// field is a member of an object, with its position.
 type field struct {
 	name  string
 	value json.RawMessage
 }
 
-// ordered is the members of an object, in order.
+// ordered returns the members of an object, in order.
 func ordered(object []byte) (out []field, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
@@ -156,10 +164,15 @@ func ordered(object []byte) (out []field, err error) {
 func writeFields(b *bytes.Buffer, fields []field, indent, path string) error {
 	for _, f := range fields {
 		name := path + f.name
+		verbatim := name == "execution.payload" || name == "input" || name == "input_schema"
 		switch {
-		case string(f.value) == "null" || string(f.value) == "{}" && name != "execution.payload" || string(f.value) == "[]" && name != "execution.payload":
+		case string(f.value) == "null" || string(f.value) == "{}" && !verbatim || string(f.value) == "[]" && !verbatim:
 			continue
-		case f.value[0] == '{' && name != "execution.payload":
+		case name == "nodes":
+			if err := writeNodes(b, f.value, indent); err != nil {
+				return err
+			}
+		case f.value[0] == '{' && !verbatim:
 			inner, err := ordered(f.value)
 			if err != nil {
 				return err
@@ -168,11 +181,24 @@ func writeFields(b *bytes.Buffer, fields []field, indent, path string) error {
 			if err := writeFields(b, inner, indent+"  ", name+"."); err != nil {
 				return err
 			}
-		case name == "execution.payload": // JSON is YAML
+		case verbatim: // JSON is YAML
 			fmt.Fprintf(b, "%s%s: %s\n", indent, f.name, escaped(string(f.value)))
 		default:
 			fmt.Fprintf(b, "%s%s: %s\n", indent, scalar(f.name), value(f.value))
 		}
+	}
+	return nil
+}
+
+// writeNodes writes the nodes of a workflow, one per line.
+func writeNodes(b *bytes.Buffer, list json.RawMessage, indent string) error {
+	var nodes []json.RawMessage
+	if err := json.Unmarshal(list, &nodes); err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "%snodes:\n", indent)
+	for _, n := range nodes {
+		fmt.Fprintf(b, "%s  - %s\n", indent, escaped(string(n)))
 	}
 	return nil
 }
@@ -182,16 +208,16 @@ var (
 	special   = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
 )
 
-// scalar is a text, in quotes where it could be taken for something else.
+// scalar formats a text, quoted if it could be mistaken for something else.
 func scalar(s string) string {
 	if plainText.MatchString(s) && !slices.Contains(special, strings.ToLower(s)) {
 		return s
 	}
-	b, _ := plainJSON(s) // of a text, which always has a form
+	b, _ := plainJSON(s) // a text always encodes
 	return escaped(string(b))
 }
 
-// escaped is JSON without the control characters that JSON lets stand: they mean something to terminals.
+// escaped escapes the control characters that JSON allows but terminals obey.
 func escaped(doc string) string {
 	var b strings.Builder
 	for _, r := range doc {
@@ -204,7 +230,7 @@ func escaped(doc string) string {
 	return b.String()
 }
 
-// value is a value in one line.
+// value formats a value in one line.
 func value(v json.RawMessage) string {
 	switch v[0] {
 	case '"':

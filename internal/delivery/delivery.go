@@ -1,15 +1,12 @@
-// Package delivery makes of a leased attempt what its worker is given: what is
-// stored says which secrets, signatures and tokens an attempt needs, and they
-// are added only here, on the way out, so that they are never stored.
+// Package delivery turns a leased attempt into what its worker receives. What is stored says which secrets,
+// signatures and tokens an attempt needs; they are added only here, on the way out, so that they are never stored.
 //
 //	dispatch ──job.Attempt──▶ Give ──step, step, …──▶ client.Attempt ──▶ worker
 //
-// A step that fails keeps the attempt from its worker: with a Refusal it ends
-// as a failure of the attempt, with any other error its lease is given back,
-// and the execution is handed out again later.
+// If a step fails, the worker does not get the attempt: with a Refusal the attempt fails, with any other error its
+// lease is released, and the execution is handed out again later.
 //
-// The package never changes what is stored of an execution but through its
-// outcome.
+// The package never changes what is stored of an execution but through its outcome.
 package delivery
 
 import (
@@ -23,10 +20,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Step completes what a worker is given of an attempt.
+// Step completes what a worker receives of an attempt.
 type Step func(ctx context.Context, a job.Attempt, out *client.Attempt) error
 
-// Refusal is an error of a step that no other try at the hand-out would mend: the attempt fails with it.
+// Refusal is an error of a step that a retry of the hand-out would not fix: the attempt fails with it.
 type Refusal struct {
 	Cause     job.Error
 	Retryable bool
@@ -49,17 +46,17 @@ type Pipeline struct {
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
 	mu    sync.Mutex
-	later sync.WaitGroup // what is retried; mu guards that nothing is added once ctx has ended
+	later sync.WaitGroup // retries in progress; mu ensures that nothing is added once ctx has ended
 }
 
-// New makes a desk whose steps are taken in their order.
+// New makes a pipeline with these steps, in their order.
 func New(d Dispatcher, log *slog.Logger, steps ...Step) *Pipeline {
 	k := &Pipeline{d: d, log: log, steps: steps}
 	k.ctx, k.end = context.WithCancel(context.Background())
 	return k
 }
 
-// Close ends what is retried behind callers' backs. What has not been given back by then is when its worker's session ends.
+// Close ends the background retries. What has not been released by then is released when its worker's session ends.
 func (k *Pipeline) Close() {
 	k.mu.Lock()
 	k.end()
@@ -67,7 +64,7 @@ func (k *Pipeline) Close() {
 	k.later.Wait()
 }
 
-// Give returns what the worker gets for its leased attempts: those that are complete.
+// Give returns what the worker receives for its leased attempts: those that are complete.
 func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
 	out := make([]client.Attempt, len(as))
 	seconds := make([]int64, len(as))
@@ -102,11 +99,12 @@ func (k *Pipeline) complete(ctx context.Context, a *job.Attempt, out *client.Att
 	return nil
 }
 
-// settleFor sets how long to try to end what cannot be handed out; by then the worker's session has ended, or nothing does.
+// settleFor is how long to try to end what cannot be handed out; by then the worker's session has ended, or nothing
+// helps.
 const settleFor = time.Hour
 
-// settle ends what cannot be handed out, and continues trying behind the caller's back where the store is away: a worker of
-// this process continues beating, so that nobody else would ever take it.
+// settle ends what cannot be handed out, and retries in the background while the store is down: a worker of this
+// process continues its heartbeats, so nobody else would ever take it.
 func (k *Pipeline) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
 	ctx = context.WithoutCancel(ctx)
 	if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
@@ -132,7 +130,7 @@ func (k *Pipeline) settle(ctx context.Context, w job.WorkerID, failed []job.Outc
 	})
 }
 
-// try ends what it can, and answers with the rest.
+// try ends what it can, and returns the rest.
 func (k *Pipeline) try(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) ([]job.Outcome, []job.Lease) {
 	if len(failed) > 0 {
 		if _, err := k.d.Report(ctx, w, failed); err != nil {

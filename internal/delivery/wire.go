@@ -9,11 +9,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// wire is an attempt as it travels, before it is completed. seconds is where it keeps how many it has.
+// wire is an attempt in its wire form, before it is completed. seconds holds its time left.
 func wire(a *job.Attempt, seconds *int64) client.Attempt {
 	t := &a.Target
 	*seconds = timeLeft(a)
-	// The four texts that each attempt has of its own are parts of one.
+	// The four texts of each attempt share one buffer.
 	var room [160]byte
 	b := a.Execution.Append(room[:0])
 	id := len(b)
@@ -23,6 +23,7 @@ func wire(a *job.Attempt, seconds *int64) client.Attempt {
 	key := len(b)
 	text := string(appendTraceparent(b, a))
 	out := client.Attempt{
+		WantsResult: a.Trigger == job.ByWorkflow,
 		ExecutionID: text[:id], JobID: text[id:ofJob], JobName: a.JobName, TenantID: string(a.Tenant), Payload: a.Payload, Kind: t.Handler,
 		Execution: client.Target{
 			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: seconds,
@@ -50,9 +51,14 @@ func timeLeft(a *job.Attempt) int64 {
 	return max(1, int64((a.Deadline().Sub(a.LeasedAt)+time.Second-1)/time.Second))
 }
 
-// appendTraceparent puts all attempts of an execution into one trace, each as a span of its own.
+// appendTraceparent puts all attempts of an execution into one trace, each as its own span; those of a workflow's
+// nodes go into the trace of the run.
 func appendTraceparent(b []byte, a *job.Attempt) []byte {
-	b = hex.AppendEncode(append(b, "00-"...), a.Execution[:])
+	whole := a.Execution
+	if !a.Run.IsZero() {
+		whole = a.Run
+	}
+	b = hex.AppendEncode(append(b, "00-"...), whole[:])
 	var span [8]byte
 	binary.BigEndian.PutUint64(span[:], uint64(max(a.Token, 1)))
 	return append(hex.AppendEncode(append(b, '-'), span[:]), "-01"...)

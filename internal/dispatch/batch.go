@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// batch runs calls that come at the same time as one: while one runs, those that come wait and go together as the next.
-// A call that comes alone goes at once.
+// batch combines concurrent calls into one: while one runs, new ones wait and are combined in the next. A lone call
+// runs at once.
 type batch[Q, A any] struct {
 	max int // requests in one
 	do  func(context.Context, []Q) ([]A, error)
@@ -28,10 +28,10 @@ type request[Q, A any] struct {
 	done chan struct{}
 }
 
-// batchTimeout bounds a call that serves several, none of whose callers may end it.
+// batchTimeout limits a call that serves several callers, none of whom may end it.
 const batchTimeout = 10 * time.Second
 
-// call asks, and waits for the answer or the end of ctx; what was asked may then happen all the same.
+// call sends a request, and waits for the answer or the end of ctx; the request may then happen all the same.
 func (b *batch[Q, A]) call(ctx context.Context, q Q) (A, error) {
 	r := &request[Q, A]{ask: q, done: make(chan struct{})}
 	b.mu.Lock()
@@ -50,7 +50,7 @@ func (b *batch[Q, A]) call(ctx context.Context, q Q) (A, error) {
 	}
 }
 
-// run serves what waits until nothing does.
+// run serves waiting requests until there are none.
 func (b *batch[Q, A]) run(ctx context.Context) {
 	for {
 		b.mu.Lock()
@@ -67,8 +67,8 @@ func (b *batch[Q, A]) run(ctx context.Context) {
 	}
 }
 
-// serve answers requests, together or, where that fails for another reason than the store's being away, one by one: one
-// that cannot be served must not keep the others from it.
+// serve answers requests together or, if that fails although the store is available, one by one: one bad request must
+// not fail the others.
 func (b *batch[Q, A]) serve(ctx context.Context, rs []*request[Q, A]) {
 	qs := make([]Q, len(rs))
 	for i, r := range rs {

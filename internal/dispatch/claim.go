@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// claim is a worker's wish for executions.
+// claim is a worker's request for executions.
 type claim struct {
 	worker job.Worker
 	max    int
@@ -22,8 +22,8 @@ type answer struct {
 
 func (c *claim) answer(as []job.Attempt, err error) { c.reply <- answer{as, err} }
 
-// Claim waits until there is at least one execution for the worker, and leases up to limit of them. It
-// answers nothing when ctx ends first.
+// Claim waits until there is at least one execution for the worker, and leases up to limit of them. It returns
+// nothing if ctx ends first.
 func (d *Dispatcher) Claim(ctx context.Context, id job.WorkerID, limit int) ([]job.Attempt, error) {
 	w, err := d.Worker(ctx, id)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *Dispatcher) Claim(ctx context.Context, id job.WorkerID, limit int) ([]j
 	return nil, nil
 }
 
-// claimOnce waits for one match; it may come to nothing, where another server was quicker.
+// claimOnce waits for one match, which may be empty if another server was quicker.
 func (d *Dispatcher) claimOnce(ctx context.Context, w job.Worker, limit int) ([]job.Attempt, error) {
 	c := &claim{worker: w, max: limit, reply: make(chan answer, 1)}
 	select {
@@ -55,11 +55,23 @@ func (d *Dispatcher) claimOnce(ctx context.Context, w job.Worker, limit int) ([]
 		if c.taken.CompareAndSwap(false, true) {
 			return nil, nil
 		}
-		select { // it is being leased for us: nobody else will hand it back
+		select { // it is being leased for us: nobody else will release it
 		case a := <-c.reply:
 			return a.attempts, a.err
 		case <-d.done:
 			return nil, ErrStopped
 		}
 	}
+}
+
+// Held reads the lease that a worker holds; ErrStale if it does not hold it.
+func (d *Dispatcher) Held(ctx context.Context, w job.WorkerID, l job.Lease) (job.Held, error) {
+	hs, err := d.store.Held(ctx, []job.Lease{l})
+	if err != nil {
+		return job.Held{}, err
+	}
+	if len(hs) == 0 || hs[0].Worker != w {
+		return job.Held{}, ErrStale
+	}
+	return hs[0], nil
 }

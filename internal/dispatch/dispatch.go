@@ -20,12 +20,19 @@ import (
 // Config holds the options of a dispatcher.
 type Config struct {
 	LeaseTTL time.Duration // how long a session lives without a beat
-	Poll     time.Duration // how often waiting claims look into the store when no hint came
+	Poll     time.Duration // how often waiting claims poll the store without a hint
 	Window   int           // executions held in memory
 	PerLane  int           // executions read from a lane at once
-	Owner    Owner         // nil: this server shares its store with no other
+	Owner    Owner         // nil: no other server uses this store
 
-	OwnershipTTL time.Duration // how long a server that does not attend keeps its partitions
+	OwnershipTTL time.Duration // how long a server keeps its partitions without attending
+
+	Marked func(runs ...job.ExecutionID) // nodes of these workflow runs have ended; nil: nobody asks
+	Tokens func()                        // executions of jobs on which others depend have ended; nil: nobody asks
+
+	// Nodes finishes nodes of workflows, and decides what follows in the same commit; nil: the store's Finish does, and what follows is
+	// decided later. Its verdicts name the runs of which something is left to decide.
+	Nodes func(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -47,10 +54,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ErrStopped says that the dispatcher no longer takes claims.
+// ErrStopped means that the dispatcher no longer accepts claims.
 var ErrStopped = errors.New("the dispatcher has stopped")
 
-// Store is the part of a store that a dispatcher asks.
+// Store is the part of a store that a dispatcher uses.
 type Store interface {
 	engine.Sessions
 	engine.Leases
@@ -61,17 +68,18 @@ type Store interface {
 	AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error)
 }
 
-// Owner says which partitions this server owns, of those that it shares with others.
+// Owner decides which partitions this server owns, of those shared with other servers.
 type Owner interface {
-	// Holding says what is owned now.
+	// Holding returns what this server owns now.
 	Holding() engine.Holding
-	// SetDemand says whether workers wait here for executions.
+	// SetDemand sets whether workers are waiting here for executions.
 	SetDemand(waiting bool)
 	// Want asks the owners of partitions for them.
 	Want(ps []job.Partition)
-	// FitUntil says, of its own partitions in which executions wait that only their owner may lease, until when the server can serve them:
-	// for a while after the last claim of a worker that takes them. Then it may be asked to give them up. It also names those, in order, in
-	// which its workers are behind, and says how many slots these workers have.
+	// FitUntil reports, for this server's partitions with waiting executions that only their owner may lease, until
+	// when the server can serve them: for a while after the last claim of a worker that takes them. After that it may
+	// be asked to give them up. It also lists, in order, the partitions in which its workers are behind, and the
+	// number of slots of these workers.
 	FitUntil(at map[job.Partition]time.Time, behind []job.Partition, slots int)
 	// Borrow asks for shares of limits; see engine.Owners.
 	Borrow(ctx context.Context, bs []engine.Share) ([]int, error)
@@ -84,9 +92,9 @@ type Dispatcher struct {
 	log    *slog.Logger
 	cfg    Config
 	claims chan *claim
-	offers chan []job.Ready // full: dropped, and the sweep finds them
+	offers chan []job.Ready // full: hints are dropped, and the sweep finds the executions
 	missed atomic.Bool      // a hint was dropped
-	wake   chan struct{}    // something may be ready that no hint tells of
+	wake   chan struct{}    // something may be ready without a hint
 	freed  chan struct{}    // leases that count have ended
 	anew   atomic.Bool      // limits, tenants or cordons have changed
 	done   chan struct{}
@@ -103,17 +111,17 @@ type Dispatcher struct {
 
 	counts atomic.Bool // leases count against limits
 	mu     sync.Mutex
-	known  map[job.WorkerID]*session // guarded by mu: the sessions that are served here
-	ended  []job.Lease               // guarded by mu: leases that have ended and may count
+	known  map[job.WorkerID]*session // guarded by mu: the sessions served here
+	ended  []job.Lease               // guarded by mu: ended leases that may count against limits
 }
 
 // session holds what a dispatcher knows about a worker that it serves.
 type session struct {
 	worker    job.Worker
-	local     bool               // it claims here and nowhere else
+	local     bool               // it claims only here
 	held      map[job.Token]int  // how many executions it was given here under each token
-	suspect   bool               // local, and a lease for it was not answered: it may hold what nobody was told of
-	since     time.Time          // when the first of the beats came that are compared next with what it was given, by the store's clock
+	suspect   bool               // local, and the answer to one of its leases was lost: it may hold executions unknowingly
+	since     time.Time          // when the first of the next heartbeats to compare came, by the store's clock
 	named     map[job.Token]bool // by any of them
 	completed int64
 	failed    int64
@@ -123,20 +131,22 @@ func newSession(w job.Worker, local bool) *session {
 	return &session{worker: w, local: local, held: map[job.Token]int{}}
 }
 
-// New makes a dispatcher over a store whose clock is given.
+// New makes a dispatcher over a store and its clock.
 func New(store Store, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
 	d := &Dispatcher{
 		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
 		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), done: make(chan struct{}),
 		known: map[job.WorkerID]*session{},
 	}
+	d.loads.life, d.loads.end = context.WithCancel(context.Background())
 	d.reports = &batch[report, []job.Verdict]{max: 100, do: d.finish}
 	d.beats = &batch[engine.Renewal, Orders]{max: 1000, do: d.renew}
 	d.logs = &batch[engine.LogAppend, engine.LogAppended]{max: 100, do: d.store.AppendLogs}
 	return d
 }
 
-// Refresh says that limits, tenants or cordons have changed; it never blocks. Without it the change is seen a second or two later.
+// Refresh signals that limits, tenants or cordons have changed; it never blocks. Without it the change takes effect a
+// second or two later.
 func (d *Dispatcher) Refresh() {
 	d.anew.Store(true)
 	d.Wake()
@@ -148,7 +158,8 @@ func (d *Dispatcher) Now() time.Time { return d.clock.Now() }
 // LeaseTTL returns how long a session lives without a heartbeat.
 func (d *Dispatcher) LeaseTTL() time.Duration { return d.cfg.LeaseTTL }
 
-// Offer says that these executions may be leased once they are due. It never blocks; a hint that is lost is found by the sweep.
+// Offer hints that these executions may be leased once they are due. It never blocks; the sweep finds those whose
+// hint is lost.
 func (d *Dispatcher) Offer(rs []job.Ready) {
 	if len(rs) == 0 {
 		return
@@ -160,7 +171,7 @@ func (d *Dispatcher) Offer(rs []job.Ready) {
 	}
 }
 
-// Wake says that something may be ready that no hint tells of: claims that wait look into the store at once. It never blocks.
+// Wake hints that something may be ready: waiting claims look into the store at once. It never blocks.
 func (d *Dispatcher) Wake() {
 	select {
 	case d.wake <- struct{}{}:
@@ -173,7 +184,7 @@ func (d *Dispatcher) Register(ctx context.Context, w job.Worker) error {
 	return d.register(ctx, w, false)
 }
 
-// RegisterLocal begins the session of a worker in this process, which claims here and nowhere else.
+// RegisterLocal begins the session of a worker in this process, which claims only here.
 func (d *Dispatcher) RegisterLocal(ctx context.Context, w job.Worker) error {
 	return d.register(ctx, w, true)
 }
@@ -186,7 +197,7 @@ func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) err
 	return nil
 }
 
-// maxKnown bounds the sessions that are remembered; those of workers elsewhere can be read again.
+// maxKnown limits the number of cached sessions; those of remote workers can be read again.
 const maxKnown = 20_000
 
 func (d *Dispatcher) remember(s *session) {
@@ -198,7 +209,7 @@ func (d *Dispatcher) remember(s *session) {
 	d.known[s.worker.ID] = s
 }
 
-// Worker finds the worker of a session, also of one that began at another server. It returns engine.ErrSession if there is
+// Worker finds the worker of a session, even if it began at another server. It returns engine.ErrSession if there is
 // none; also, with the worker, if its session has ended.
 func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
 	d.mu.Lock()
@@ -220,23 +231,23 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	return w, nil
 }
 
-// Sign is a worker's sign of life.
+// Sign is a worker's heartbeat.
 type Sign struct {
-	Held     []job.Lease // all that it holds; nil: it does not say
+	Held     []job.Lease // all leases that it holds; nil: it does not say
 	Advances []job.Advance
 	Draining bool
 	Memory   job.Memory
 }
 
-// Orders is the answer to a worker's heartbeat.
+// Orders is the response to a worker's heartbeat.
 type Orders struct {
 	Orders []job.Order
 	Drain  bool
 	ended  bool
 }
 
-// Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
-// engine.ErrSession if it has ended.
+// Beat keeps a worker's session, and with it all its leases, alive, and returns its orders. It fails with
+// engine.ErrSession if the session has ended.
 func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, error) {
 	beat := job.Beat{Running: len(s.Held), Draining: s.Draining, Memory: s.Memory}
 	d.mu.Lock()
@@ -266,6 +277,12 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, 
 	return got, nil
 }
 
+// Keep keeps a session alive that takes no orders.
+func (d *Dispatcher) Keep(ctx context.Context, w job.WorkerID, held []job.Lease) error {
+	_, err := d.Beat(ctx, w, Sign{Held: held})
+	return err
+}
+
 // renew keeps several sessions alive at once.
 func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, error) {
 	got, err := d.store.Renew(ctx, rs, d.cfg.LeaseTTL)
@@ -285,11 +302,11 @@ func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, 
 	return out, nil
 }
 
-// unheard says whether it is to be found out what a worker outside this process holds without knowing, which tokens it
-// named, and before when it was given what it must have named: the answer to a claim may be lost after the lease, here or
-// with the server that gave it, while the session lives on. It takes two beats a lease apart that do not name a token: a single
-// one may have been on its way since before the claim. Beats that other servers were sent in between do not matter, since each
-// names all that the worker holds.
+// unheard reports whether to look for leases that a remote worker holds without knowing, which tokens it named, and
+// the instant before which it was given what it must have named: the response to a claim may be lost after the lease,
+// here or with the server that sent it, while the session lives on. It takes two heartbeats a lease apart that do not
+// name a token: a single one may have been sent before the claim. Heartbeats to other servers in between do not
+// matter, since each names everything that the worker holds.
 func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Token, before time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -316,7 +333,7 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 	return keep, before, true
 }
 
-// disown returns what a session holds beyond what is known of, of what it was given before an instant; zero: at any time.
+// disown releases leases that a worker does not know of, among those given before an instant; zero: at any time.
 func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
 	got, err := d.store.Disown(ctx, w, keep, before)
 	if err != nil {
@@ -334,7 +351,7 @@ func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Toke
 	return got.Ready, nil
 }
 
-// Leave ends a worker's session; what it held is offered to others at once.
+// Leave ends a worker's session; the executions it held are offered to others at once.
 func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
 	got, err := d.store.Leave(ctx, w)
 	if err != nil {
@@ -347,7 +364,7 @@ func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
 	return nil
 }
 
-// Release hands executions back, uncharged.
+// Release returns executions to the queue, uncharged.
 func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error {
 	got, err := d.store.Release(ctx, w, ls)
 	if err != nil {
@@ -357,19 +374,19 @@ func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease
 	for _, r := range got.Ready {
 		back[r.ID] = true
 	}
-	over := slices.DeleteFunc(slices.Clone(ls), func(l job.Lease) bool { return !back[l.Execution] }) // the worker may name what is not its own
+	over := slices.DeleteFunc(slices.Clone(ls), func(l job.Lease) bool { return !back[l.Execution] }) // the worker may name leases that are not its own
 	d.settle(w, ls, over, 0, 0)
 	d.Offer(got.Ready)
 	return nil
 }
 
-// report is the outcomes that one worker reports.
+// report holds the outcomes that one worker reports.
 type report struct {
 	worker   job.WorkerID
 	outcomes []job.Outcome
 }
 
-// Report takes the outcomes of attempts and answers in their order. Reports that come at the same time share a commit.
+// Report accepts the outcomes of attempts and returns their verdicts in order. Concurrent reports share a commit.
 func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
 	if len(outcomes) == 0 {
 		return nil, nil
@@ -382,18 +399,20 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 	return d.reports.call(ctx, report{w, outcomes})
 }
 
-// finish decides what follows the outcomes, and has the store apply it.
+// finish decides the consequences of the outcomes, and makes the store apply them.
 func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, error) {
 	fs, held, err := d.decide(ctx, rs)
 	if err != nil {
 		return nil, err
 	}
-	vs, err := d.store.Finish(ctx, fs)
+	vs, err := d.apply(ctx, fs)
 	if err != nil {
 		return nil, err
 	}
 	out := make([][]job.Verdict, len(rs))
 	var retry []job.Ready
+	var runs []job.ExecutionID
+	tokens := false
 	for i, r := range rs {
 		n := len(r.outcomes)
 		out[i] = vs[:n]
@@ -402,9 +421,13 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 		for k, v := range vs[:n] {
 			o := &r.outcomes[k]
 			ls[k] = o.Lease
-			if v.Reason != job.RefusedUnknown { // which may be another's, and continue
+			if v.Reason != job.RefusedUnknown { // it may be another's, and continue
 				over = append(over, o.Lease)
 			}
+			if !v.Run.IsZero() {
+				runs = append(runs, v.Run)
+			}
+			tokens = tokens || v.Tokens
 			if !v.Accepted {
 				d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(o.Token), "worker", r.worker, "reason", v.Reason)
 				continue
@@ -424,10 +447,61 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 		vs, fs = vs[n:], fs[n:]
 	}
 	d.Offer(retry)
+	if tokens && d.cfg.Tokens != nil {
+		d.cfg.Tokens()
+	}
+	if len(runs) > 0 && d.cfg.Marked != nil {
+		d.cfg.Marked(runs...)
+	}
 	return out, nil
 }
 
-// decide says what follows each outcome; what that needs to know is read first.
+// apply has transitions applied, and answers in order.
+func (d *Dispatcher) apply(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	var nodes, others []job.Finish
+	if d.cfg.Nodes != nil {
+		for i := range fs {
+			if fs[i].Outcome.Execution.OfNode() {
+				nodes = append(nodes, fs[i])
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return d.store.Finish(ctx, fs)
+	}
+	ended, err := d.cfg.Nodes(ctx, nodes)
+	if err != nil && !isUnavailable(err) { // a run may be at fault, which must not keep results from being stored
+		d.log.Error("what follows the ends of nodes could not be decided at once; it is decided later", "nodes", len(nodes), "error", err)
+		ended, err = d.store.Finish(ctx, nodes)
+	}
+	if err != nil || len(nodes) == len(fs) {
+		return ended, err
+	}
+	for i := range fs {
+		if !fs[i].Outcome.Execution.OfNode() {
+			others = append(others, fs[i])
+		}
+	}
+	rest, err := d.store.Finish(ctx, others)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]job.Verdict, 0, len(fs))
+	for i := range fs {
+		from := &rest
+		if fs[i].Outcome.Execution.OfNode() {
+			from = &ended
+		}
+		out = append(out, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return out, nil
+}
+
+// Settled records the end of leases that no worker ended: those of workflow runs.
+func (d *Dispatcher) Settled(ls []job.Lease) { d.settle(job.WorkerID{}, nil, ls, 0, 0) }
+
+// decide returns the consequence of each outcome; it first reads what that requires.
 func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map[job.Lease]job.Held, error) {
 	var failed []job.Lease
 	n := 0
@@ -455,7 +529,7 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 		for _, o := range r.outcomes {
 			h, ok := held[o.Lease]
 			if !ok {
-				h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
+				h.Status = job.Running // a success needs nothing else; a failure that is no longer held is refused, or accepted again, by its token
 			}
 			then := job.Decide(h, o, now)
 			o.Error = h.Explain(o, then)
@@ -465,7 +539,7 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 	return fs, held, nil
 }
 
-// settle forgets what a worker no longer holds and which of it is over, and counts how.
+// settle removes what a worker no longer holds, and counts finished executions by outcome.
 func (d *Dispatcher) settle(w job.WorkerID, ls, over []job.Lease, completed, failed int64) {
 	d.over(over)
 	d.mu.Lock()
@@ -487,9 +561,10 @@ func (d *Dispatcher) settle(w job.WorkerID, ls, over []job.Lease, completed, fai
 	}
 }
 
-// Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
+// Run owns the window until ctx ends; claims that are waiting then fail with ErrStopped.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
+	defer d.loads.close()
 	m := newMatcher(d)
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.tick(ctx) })
 	_ = m.receiveAll() // whose claims are told

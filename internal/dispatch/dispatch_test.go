@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -28,6 +29,7 @@ func clockOf(*fakeStore) clock.Clock { return clock.System{} }
 
 // running starts a dispatcher over a fake store inside a bubble of fake time.
 func running(t *testing.T, f *fakeStore, cfg Config) *Dispatcher {
+	watchdog.Watch(t)
 	d := New(f, clockOf(f), quiet, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

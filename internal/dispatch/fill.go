@@ -11,18 +11,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// fill reads into the window what the waiting claims may be given.
+// fill reads executions for the waiting claims into the window.
 func (m *matcher) fill(ctx context.Context, now time.Time) error {
 	waiting := !m.win.picker.Any(m.serves, now)
 	poll := m.d.cfg.Poll
 	if len(m.win.lanes) > 1000 {
-		poll = sweepEvery // listing so many is no small thing
+		poll = sweepEvery // listing so many is expensive
 	}
 	missed := m.d.missed.Swap(false)
 	if missed || m.woken {
 		m.win.lost = m.win.round
 	}
-	due := now.Sub(m.swept) >= poll && !m.win.picker.Short() // what only a rate must be paid for is there
+	due := now.Sub(m.swept) >= poll && !m.win.picker.Short() // executions that wait only for a rate are in the window
 	if missed || now.Sub(m.swept) >= sweepEvery || waiting && (m.woken || due) {
 		if err := m.sweep(ctx); err != nil {
 			m.d.missed.Store(true)
@@ -31,7 +31,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		m.fit()
 		m.win.throttled(now, throttledMost)
 		m.swept, m.woken = now, false
-		defer m.win.picker.Prune() // when what was put aside is back
+		defer m.win.picker.Prune() // once what was put aside is back
 	}
 	m.foreign = false
 	for began := time.Now(); ; {
@@ -41,7 +41,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		if m.win.packed == 0 || m.win.picker.Any(m.serves, now) || m.win.picker.Short() || time.Since(began) > sweepTime {
 			break
 		}
-		more, err := m.unpack(ctx) // what was read may all be held back, and what is behind it not
+		more, err := m.unpack(ctx) // everything read may be held back, unlike what comes after it
 		if err != nil {
 			return err
 		}
@@ -55,14 +55,14 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 	if m.d.cfg.Owner == nil || m.win.picker.Any(m.serves, now) {
 		return nil
 	}
-	m.foreign = true // before the workers here stay idle they help the others out
+	m.foreign = true // idle workers here help the other servers
 	if err := m.refill(ctx, now); err != nil {
 		return err
 	}
 	return m.covet(ctx, now)
 }
 
-// unpack puts what limits hold back into the lanes of its groups.
+// unpack moves packed executions that limits hold back into the lanes of their groups.
 func (m *matcher) unpack(ctx context.Context) (any bool, err error) {
 	ids := m.win.aside()
 	if len(ids) == 0 {
@@ -71,9 +71,9 @@ func (m *matcher) unpack(ctx context.Context) (any bool, err error) {
 	return true, m.d.store.Unpack(ctx, ids)
 }
 
-// sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. Where one class of a tenant has
-// very many groups in a partition, it lists the first of them and, each time round, some more, and continues after them:
-// they must not keep it from what else there is.
+// sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. If a class of a tenant has
+// very many groups in a partition, it lists the first of them and, each time round, some more, so that they do not
+// keep it from everything else.
 func (m *matcher) sweep(ctx context.Context) error {
 	for began := time.Now(); ; {
 		lanes, err := m.d.store.Lanes(ctx, m.after, sweepLanes)
@@ -102,7 +102,7 @@ func (m *matcher) sweep(ctx context.Context) error {
 	}
 }
 
-// crowded is a class of a tenant in a partition that has very many groups.
+// crowded is a tenant's class that has very many groups in a partition.
 type crowded struct {
 	part   job.Partition
 	tenant tenant.ID
@@ -111,12 +111,12 @@ type crowded struct {
 
 func crowdOf(l job.Lane) crowded { return crowded{l.Partition, l.Tenant, l.Class} }
 
-// behind reports whether, of two lanes of a crowd, the store lists k later.
+// behind reports whether the store lists k after l, both lanes of a crowd.
 func behind(k, than job.Lane) bool {
 	return k.Group > than.Group || k.Group == than.Group && k.Priority > than.Priority
 }
 
-// crowd lists some more groups of a crowded class, behind those of the last time.
+// crowd lists more groups of a crowded class, after those of the last time.
 func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
 	if m.skipped == nil {
 		m.skipped = map[crowded]bool{}
@@ -168,18 +168,18 @@ func (m *matcher) refill(ctx context.Context, now time.Time) error {
 			}
 			return true
 		})
-		if len(neglected) > 0 { // only the owner leases it: in the lanes of its groups it is seen that somebody is to have the partition who serves it
+		if len(neglected) > 0 { // only the owner leases it: the lanes of its groups show that somebody who serves the partition should have it
 			if err := m.d.store.Unpack(ctx, neglected); err != nil {
 				return err
 			}
 		}
 		if m.inFlight == 0 && len(cs) < atOnce || time.Since(began) > sweepTime {
-			return nil // else what was read may all be on its way, and what is behind it, or in other lanes, come first
+			return nil // otherwise everything read may be in flight, and what comes after it, or in other lanes, comes first
 		}
 	}
 }
 
-// patience sets how long ready executions are left to the owner of their partition.
+// patience is how long ready executions are left to the owner of their partition.
 const patience = 100 * time.Millisecond
 
 // own reports whether this server owns a partition.
@@ -191,7 +191,7 @@ func (m *matcher) own(p job.Partition) bool {
 	return ok
 }
 
-// reads reports whether a lane is read: one of its own, or, when nothing of its own is left, one without limits; none whose
+// reads reports whether a lane is read: one of its own or, if none of its own is left, one without limits; none whose
 // queue is paused.
 func (m *matcher) reads(k job.Lane) bool {
 	if !m.serves(k.Tenant, k.Class) || m.paused(k) {
@@ -208,8 +208,8 @@ func (m *matcher) limited(k job.Lane) bool {
 // paused reports whether the queue of a lane is paused.
 func (m *matcher) paused(k job.Lane) bool { return m.win.picker.Paused(k.Tenant, k.Class, m.now) }
 
-// covet asks for partitions of others in which executions wait that count against limits, which only the owner may
-// lease, and that nobody there seems to serve.
+// covet asks for other servers' partitions with waiting executions that count against limits, which only the owner
+// may lease and whose owner apparently has no worker for them.
 func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	if now.Sub(m.wanted) < time.Second {
 		return nil
@@ -240,9 +240,10 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// fit tells the owner of partitions until when this server can serve those that hold limited executions. A worker that claimed here once
-// and has turned to another server serves nothing here any more. The owner is told an instant, not a verdict, because nothing is swept
-// while no claim waits. It also names the partitions in which its workers are behind, so that idle workers at other servers help.
+// fit tells the owner of partitions until when this server can serve those that hold limited executions. A worker
+// that claimed here once and has turned to another server serves nothing here any more. It passes an instant, not a
+// verdict, because nothing is swept while no claim waits. It also names the partitions in which its workers are
+// behind, so that idle workers at other servers help.
 func (m *matcher) fit() {
 	if m.d.cfg.Owner == nil {
 		return
@@ -270,5 +271,5 @@ func (m *matcher) fit() {
 	m.d.cfg.Owner.FitUntil(out, m.win.picker.Overdue(m.now.Add(-neglect), m.now), m.slots())
 }
 
-// neglect sets how long an execution waits before a server with a worker for it asks for its partition.
+// neglect is how long an execution waits before a server with a worker for it asks for its partition.
 const neglect = 2 * time.Second

@@ -13,15 +13,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// How far lanes are looked at: each costs a probe of the index.
+// How many lanes are examined: each costs an index probe.
 const (
 	countLanes  = 5000 // lanes that are listed
 	countAtOnce = 100  // lanes that are read at once
 
-	loadLanes = 20_000 // lanes that are listed for what has waited the longest
+	loadLanes = 20_000 // lanes examined for the longest wait
 )
 
-// Waiting counts executions that are due and wait for a worker like this one, up to most; not those of paused queues.
+// Waiting counts executions that are due and wait for a worker like this one, up to most, except those of paused
+// queues.
 func (d *Dispatcher) Waiting(ctx context.Context, id job.WorkerID, most int) (int, error) {
 	w, err := d.Worker(ctx, id)
 	if err != nil {
@@ -37,7 +38,7 @@ func (d *Dispatcher) Waiting(ctx context.Context, id job.WorkerID, most int) (in
 	return n, err
 }
 
-// count calls f with executions that are due and wait, of the lanes that are chosen, up to so many of each, until it has enough.
+// count calls f with due executions of the chosen lanes, up to a number from each, until f has enough.
 func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lane) bool, f func(job.Ready) (more bool)) error {
 	var cs []engine.LaneCursor
 	read := func() (more bool, err error) {
@@ -90,12 +91,12 @@ type Load struct {
 	Paused  int // due, and of a paused queue
 	Running int
 	Slots   int       // of live workers that take more and serve the queue
-	Oldest  time.Time // when what has waited the longest was due, of what a worker could take; zero: nothing waits
-	Held    time.Time // likewise, of what a pause holds
+	Oldest  time.Time // when the longest-waiting execution that a worker could take was due; zero: none waits
+	Held    time.Time // likewise, of those that a pause holds
 	Bands   [Bands]Depth
 }
 
-// Depth counts what waits and runs in a priority band.
+// Depth counts waiting and running executions in a priority band.
 type Depth struct{ Waiting, Running int }
 
 // The bands of priorities: 1 to 3, 4 to 7, 8 to 10.
@@ -116,7 +117,7 @@ func band(priority int) int {
 	return Low
 }
 
-// wait adds so many that wait at a priority.
+// wait adds n waiting executions of a priority.
 func (l *Load) wait(priority, n int, paused bool) {
 	if paused {
 		l.Paused += n
@@ -126,7 +127,7 @@ func (l *Load) wait(priority, n int, paused bool) {
 	l.Bands[band(priority)].Waiting += n
 }
 
-// all returns what waits and what runs.
+// all returns the numbers of waiting and running executions.
 func (l *Load) all() int { return l.Waiting + l.Paused + l.Running }
 
 func (l *Load) run(priority int) {
@@ -134,7 +135,7 @@ func (l *Load) run(priority int) {
 	l.Bands[band(priority)].Running++
 }
 
-// waited notes that something waits that was due at an instant.
+// waited records that an execution due at an instant waits.
 func (l *Load) waited(due time.Time, paused bool) {
 	oldest := &l.Oldest
 	if paused {
@@ -145,81 +146,152 @@ func (l *Load) waited(due time.Time, paused bool) {
 	}
 }
 
-// add takes in what there is to do elsewhere.
+// add adds the counts of another load.
 func (l *Load) add(o *Load) {
 	l.Waiting, l.Paused, l.Running = l.Waiting+o.Waiting, l.Paused+o.Paused, l.Running+o.Running
 	l.waited(o.Oldest, false)
 	l.waited(o.Held, true)
 }
 
-// loads remembers the last count, so that asking often costs little.
+// loads caches the last count, so that frequent callers cost little.
 type loads struct {
-	counting sync.Mutex // held by who counts; taken before mu
+	life context.Context // of counts: they outlast who asks, not the dispatcher
+	end  context.CancelFunc
+	wg   sync.WaitGroup // of the count that is under way
 
-	mu    sync.Mutex
-	at    time.Time          // guarded by mu: when it was made
-	until time.Time          // guarded by mu: so long it is given again
-	of    []Load             // guarded by mu; nil: nothing was counted yet
-	all   Load               // guarded by mu
-	each  map[tenant.ID]Load // guarded by mu: of those that have something to do
+	mu       sync.Mutex
+	counting chan struct{}      // guarded by mu: closed when the count that is under way ends; nil: there is none
+	err      error              // guarded by mu: why the last attempt to count failed
+	at       time.Time          // guarded by mu: when the last count was made
+	until    time.Time          // guarded by mu: so long it is given again
+	of       []Load             // guarded by mu; nil: nothing was counted yet
+	all      Load               // guarded by mu
+	each     map[tenant.ID]Load // guarded by mu: of those that have something to do
 
 	queues  map[queueOf]Load // guarded by mu: of each tenant
-	workers []job.Worker     // guarded by mu: that live and take more
+	workers []job.Worker     // guarded by mu: live ones that take more work
 }
 
 // A count is given again for loadLife, or for loadRest times as long as it took: a sixth of one connection's time is spent
-// on counting, however much waits. A million take about a second.
+// on counting, however much waits. A million take about a second, or eight where they were just written.
 const (
 	loadLife = 2 * time.Second
 	loadRest = 5
 
+	loadKept     = time.Minute     // for which a count may still be given while the next one takes its time
+	loadPatience = 2 * time.Second // for which callers wait for that one first
+	loadTime     = time.Minute     // that a count may take
+
 	loadAhead = time.Minute // a count that was made so long after now was made before the clock was set back
 )
 
-// last is the last count, and whether it may be given again.
-func (l *loads) last(now time.Time) (of []Load, all Load, fresh bool) {
+// young reports whether the last count was to be replaced less than a time ago. The caller holds mu.
+func (l *loads) young(now time.Time, by time.Duration) bool {
+	return l.of != nil && now.Before(l.until.Add(by)) && now.Sub(l.at) > -loadAhead
+}
+
+// close ends the count that is under way, and waits for its end.
+func (l *loads) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.of, l.all, l.of != nil && now.Before(l.until) && now.Sub(l.at) > -loadAhead
+	l.end()
+	l.mu.Unlock()
+	l.wg.Wait()
 }
 
 // Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all. All of it is
-// counted. While one caller counts again, the others get the count before.
+// counted, however long a caller waits: while it is counted again, callers get the count before, the first of them after a moment.
 func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
+	l := &d.loads
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := d.clock.Now()
-	of, all, fresh := d.loads.last(now)
+	if l.young(now, 0) {
+		return l.of, l.all, nil
+	}
+	kept := l.young(now, loadKept)
 	switch {
-	case fresh:
-		return of, all, nil
-	case of == nil:
-		d.loads.counting.Lock()
-	case !d.loads.counting.TryLock():
-		return of, all, nil
+	case l.counting != nil && kept:
+		return l.of, l.all, nil
+	case l.counting == nil && l.life.Err() != nil:
+		return nil, Load{}, ErrStopped
+	case l.counting == nil:
+		l.counting = make(chan struct{})
+		l.wg.Go(d.recount)
 	}
-	defer d.loads.counting.Unlock()
-	if of, all, fresh := d.loads.last(now); fresh {
-		return of, all, nil
+	counted := l.counting
+	l.mu.Unlock()
+	var late <-chan time.Time
+	if kept {
+		t := time.NewTimer(loadPatience)
+		defer t.Stop()
+		late = t.C
 	}
+	ended := false
+	select {
+	case <-counted:
+		ended = true
+	case <-late:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	switch {
+	case ended && l.err != nil:
+		return nil, Load{}, l.err
+	case ended, kept:
+		return l.of, l.all, nil
+	}
+	return nil, Load{}, ctx.Err()
+}
+
+// recount counts anew.
+func (d *Dispatcher) recount() {
+	l := &d.loads
+	ctx, cancel := context.WithTimeout(l.life, loadTime)
+	defer cancel()
+	c, err := d.countLoads(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err = err; err == nil {
+		then := d.clock.Now()
+		l.of, l.all, l.each, l.queues, l.workers = c.of, c.all, c.each, c.queues, c.workers
+		l.at, l.until = then, then.Add(max(loadLife, loadRest*then.Sub(c.begun)))
+	}
+	close(l.counting)
+	l.counting = nil
+}
+
+// counted is a count of loads.
+type counted struct {
+	begun   time.Time
+	of      []Load
+	all     Load
+	each    map[tenant.ID]Load
+	queues  map[queueOf]Load
+	workers []job.Worker
+}
+
+func (d *Dispatcher) countLoads(ctx context.Context) (counted, error) {
+	c := counted{begun: d.clock.Now()}
 	t, err := d.tally(ctx)
 	if err != nil {
-		return nil, Load{}, err
+		return c, err
 	}
 	t.tenants[tenant.Default] = true
 	workers := map[job.WorkerID]job.Worker{}
 	for id := range t.tenants {
 		ws, err := d.store.Workers(ctx, id)
 		if err != nil {
-			return nil, Load{}, err
+			return c, err
 		}
 		for _, w := range ws {
-			if w.State(now).Takes() {
+			if w.State(c.begun).Takes() {
 				workers[w.ID] = w
 			}
 		}
 	}
-	of, all = make([]Load, 0, len(t.queues)), Load{}
+	c.of, c.workers = make([]Load, 0, len(t.queues)), slices.Collect(maps.Values(workers))
 	for _, w := range workers {
-		all.Slots += w.Capacity
+		c.all.Slots += w.Capacity
 	}
 	for _, q := range slices.Sorted(maps.Keys(t.queues)) {
 		l := t.queues[q]
@@ -228,27 +300,22 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 				l.Slots += w.Capacity
 			}
 		}
-		all.add(l)
+		c.all.add(l)
 		for i, b := range l.Bands {
-			all.Bands[i].Waiting, all.Bands[i].Running = all.Bands[i].Waiting+b.Waiting, all.Bands[i].Running+b.Running
+			c.all.Bands[i].Waiting, c.all.Bands[i].Running = c.all.Bands[i].Waiting+b.Waiting, c.all.Bands[i].Running+b.Running
 		}
-		of = append(of, *l)
+		c.of = append(c.of, *l)
 	}
-	each, queues := map[tenant.ID]Load{}, make(map[queueOf]Load, len(t.each))
+	c.each, c.queues = map[tenant.ID]Load{}, make(map[queueOf]Load, len(t.each))
 	for k, l := range t.each {
-		x := each[k.tenant]
+		x := c.each[k.tenant]
 		x.add(l)
-		each[k.tenant], queues[k] = x, *l
+		c.each[k.tenant], c.queues[k] = x, *l
 	}
-	then := d.clock.Now()
-	d.loads.mu.Lock()
-	defer d.loads.mu.Unlock()
-	d.loads.each, d.loads.queues, d.loads.workers = each, queues, slices.Collect(maps.Values(workers))
-	d.loads.of, d.loads.all, d.loads.at, d.loads.until = of, all, then, then.Add(max(loadLife, loadRest*then.Sub(now)))
-	return of, all, nil
+	return c, nil
 }
 
-// LoadOf says how much there is to do of a tenant's, as it was counted last.
+// LoadOf returns the load of a tenant, as of the last count.
 func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
 	if _, _, err := d.Loads(ctx); err != nil {
 		return Load{}, err
@@ -258,8 +325,8 @@ func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
 	return d.loads.each[of], nil
 }
 
-// QueuesOf says how much there is to do in each queue of a tenant that has something to do, and in those that are named, as
-// it was counted last, in order of their names.
+// QueuesOf returns the load of each queue of a tenant that has work, and of the named ones, as of the last count, in
+// order of their names.
 func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string) ([]Load, error) {
 	if _, _, err := d.Loads(ctx); err != nil {
 		return nil, err
@@ -291,7 +358,8 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string
 // mostQueues limits how many queues of a tenant are distinguished.
 const mostQueues = 20
 
-// Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue, as it was counted last.
+// Depths returns the waiting and running executions of each tenant with work, and of all, by queue, as of the last
+// count.
 func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) {
 	all, _, err := d.Loads(ctx)
 	if err != nil {
@@ -329,7 +397,7 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 	return out, nil
 }
 
-// tally counts what there is to do in each queue.
+// tally counts the work in each queue.
 func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
 	ls, err := d.store.Limits(ctx, "")
 	if err != nil {
@@ -353,7 +421,7 @@ func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
 		runs[engine.DueKey{Tenant: r.Tenant, Class: r.Class, Priority: r.Priority}]++
 	}
 	for k, n := range due {
-		if n -= runs[k]; n > 0 { // what has started since it was counted as due makes it less
+		if n -= runs[k]; n > 0 { // subtract what has started since it was counted as due
 			t.wait(k, n)
 			t.tenants[k.Tenant] = true
 		}
@@ -361,7 +429,7 @@ func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
 	return t, t.oldest(ctx)
 }
 
-// tally counts what there is to do in each queue.
+// tally counts the work in each queue.
 type tally struct {
 	d       *Dispatcher
 	now     time.Time
@@ -393,14 +461,14 @@ func (t *tally) of(c job.Class) *Load {
 	return t.queues[q]
 }
 
-// wait adds so many that wait.
+// wait adds n waiting executions.
 func (t *tally) wait(k engine.DueKey, n int) {
 	paused := t.pauses.hold(k.Tenant, k.Class, t.now)
 	t.of(k.Class).wait(k.Priority, n, paused)
 	t.its(k.Tenant, k.Class).wait(k.Priority, n, paused)
 }
 
-// oldest looks at the first that waits of each lane, up to loadLanes of them.
+// oldest examines the first waiting execution of each lane, up to loadLanes of them.
 func (t *tally) oldest(ctx context.Context) error {
 	var after *job.Lane
 	for seen := 0; seen < loadLanes; {

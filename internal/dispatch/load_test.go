@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -20,6 +21,7 @@ type laneStore struct {
 	waits  map[job.Lane]int
 	counts int           // how often it was counted
 	block  chan struct{} // a count waits for it, if there is one
+	takes  time.Duration // that a count takes
 }
 
 func (s *laneStore) add(l job.Lane, n int) {
@@ -35,7 +37,12 @@ func (s *laneStore) Lanes(_ context.Context, after *job.Lane, limit int) ([]job.
 	return s.lanes[at:min(at+limit, len(s.lanes))], nil
 }
 
-func (s *laneStore) CountDue(context.Context) (map[engine.DueKey]int, error) {
+func (s *laneStore) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if s.block != nil {
 		<-s.block
 	}
@@ -122,6 +129,64 @@ func TestLoadsAreGivenAgainWhileTheyAreCounted(t *testing.T) {
 		<-time.After(loadRest*time.Second - loadLife)
 		if _, all, _ := d.Loads(t.Context()); all.Waiting != 11 {
 			t.Errorf("after that: %d", all.Waiting)
+		}
+	})
+}
+
+// However long it takes to count, who asks gets the count before in time, and the count that is under way comes to its end.
+func TestACountOutlastsWhoAsksForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{{Tenant: "a"}: 7}, takes: 8 * time.Second}
+		d := New(s, clockOf(s.fakeStore), quiet, Config{})
+		ask := func() (int, time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as a scrape has
+			defer cancel()
+			began := time.Now()
+			_, all, err := d.Loads(ctx)
+			return all.Waiting, time.Since(began), err
+		}
+		if _, took, err := ask(); !errors.Is(err, context.DeadlineExceeded) || took != 5*time.Second {
+			t.Errorf("nothing was counted yet: %v after %v", err, took)
+		}
+		<-time.After(5 * time.Second)
+		if n, took, err := ask(); err != nil || n != 7 || took != 0 {
+			t.Errorf("after the first count: %d, %v after %v", n, err, took)
+		}
+		s.waits[job.Lane{Tenant: "a"}] = 60_000
+		<-time.After(loadRest * 8 * time.Second)
+		if n, took, err := ask(); err != nil || n != 7 || took > loadPatience {
+			t.Errorf("while it is counted again: %d, %v after %v", n, err, took)
+		}
+		if n, took, err := ask(); err != nil || n != 7 || took != 0 {
+			t.Errorf("a second caller meanwhile: %d, %v after %v", n, err, took)
+		}
+		<-time.After(8 * time.Second)
+		if n, took, err := ask(); err != nil || n != 60_000 || took != 0 {
+			t.Errorf("after the second count: %d, %v after %v", n, err, took)
+		}
+		<-time.After(loadRest*8*time.Second + loadKept)
+		if n, took, err := ask(); err == nil {
+			t.Errorf("a count of long ago was given: %d after %v", n, took)
+		}
+		<-time.After(8 * time.Second)
+	})
+}
+
+// A dispatcher that stops ends the count that is under way.
+func TestACountEndsWithItsDispatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &laneStore{fakeStore: newFake(time.Now), takes: time.Hour}
+		d := New(s, clockOf(s.fakeStore), quiet, Config{})
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { <-time.After(time.Second); stop() }()
+		began := time.Now()
+		go d.Run(ctx)
+		if _, _, err := d.Loads(t.Context()); !errors.Is(err, context.Canceled) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		<-d.done
+		if _, _, err := d.Loads(t.Context()); !errors.Is(err, ErrStopped) {
+			t.Errorf("after that: %v", err)
 		}
 	})
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ErrStale says that a lease is no longer held by the worker that names it.
+// ErrStale means that the worker no longer holds the lease it names.
 var ErrStale = errors.New("the lease is not held under this token")
 
-// Ahead says that lines of a log were left out.
+// Ahead is the error that lines of a log were left out.
 type Ahead struct{ Have int }
 
 func (a *Ahead) Error() string { return fmt.Sprintf("the log has %d lines so far", a.Have) }
@@ -22,21 +22,21 @@ func (a *Ahead) Error() string { return fmt.Sprintf("the log has %d lines so far
 // Lines holds lines that a worker adds to the log of an attempt.
 type Lines struct {
 	Lease  job.Lease
-	Offset int // the number of the first line; AtEnd: of the next one
+	Offset int // the number of the first line; AtEnd: the next one
 	Lines  []job.LogLine
 }
 
-// AtEnd is the offset of lines that are added wherever the log ends.
+// AtEnd is the offset of lines that are appended wherever the log ends.
 const AtEnd = -1
 
-// ledger remembers how far the logs of running attempts have come, so that an append needs no look before it. It is a
-// cache: what it forgets, or has wrong, the store's answer tells.
+// ledger caches the ends of the logs of running attempts, so that an append needs no read before it. If an entry is
+// missing or wrong, the store's answer corrects it.
 type ledger struct {
 	mu    sync.Mutex
 	heads map[job.Lease]job.LogHead // guarded by mu
 }
 
-// maxHeads bounds the logs that are remembered.
+// maxHeads limits the number of cached logs.
 const maxHeads = 20_000
 
 func (l *ledger) head(x job.Lease) job.LogHead {
@@ -65,8 +65,8 @@ func (l *ledger) forget(ls []job.Lease) {
 	}
 }
 
-// Log adds lines to the log of an attempt, and answers with how far it has come. Lines that were added before are passed
-// over. ErrStale if the worker does not hold the lease, *Ahead if there are lines missing before them.
+// Log adds lines to the log of an attempt, and returns the log's new head. Lines that were added before are skipped.
+// It returns ErrStale if the worker does not hold the lease, *Ahead if lines before them are missing.
 func (d *Dispatcher) Log(ctx context.Context, w job.WorkerID, in Lines) (job.LogHead, error) {
 	head, known := d.ledger.head(in.Lease), false
 	lines, offset := in.Lines, in.Offset
@@ -88,7 +88,7 @@ func (d *Dispatcher) Log(ctx context.Context, w job.WorkerID, in Lines) (job.Log
 		case first > head.Lines && !head.Cut:
 			return head, &Ahead{head.Lines}
 		default:
-			return head, nil // all of it is there, or no more is kept
+			return head, nil // everything is stored, or nothing more is kept
 		}
 		got, err := d.logs.call(ctx, a)
 		if err != nil {
@@ -117,20 +117,21 @@ func (d *Dispatcher) Log(ctx context.Context, w job.WorkerID, in Lines) (job.Log
 }
 
 const (
-	// nowhere is an offset where no chunk begins: a chunk from there is not stored, and its answer says how much of the log is stored.
+	// nowhere is an offset at which no chunk begins: a chunk there is not stored, and the store's answer tells how
+	// much of the log is stored.
 	nowhere = -1
-	// maxMisses bounds how often lines are retried because others were added to the same log at the same time.
+	// maxMisses limits how often lines are retried because others were added to the same log at the same time.
 	maxMisses = 20
 )
 
-// watchers are told when something of an execution has changed at this server.
+// watchers are notified when an execution has changed at this server.
 type watchers struct {
 	mu sync.Mutex
 	of map[job.ExecutionID][]chan struct{} // guarded by mu
 }
 
-// Watch answers with a channel that is signalled when lines of the execution's log, or its end, were stored through this
-// server: a hint to look at once, which may come for nothing. stop ends it.
+// Watch returns a channel that is signalled when lines of the execution's log, or its end, were stored through this
+// server. It is a hint to look at once, which may be spurious. stop ends it.
 func (d *Dispatcher) Watch(id job.ExecutionID) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w := &d.watchers
@@ -166,7 +167,7 @@ func (w *watchers) wake(ids ...job.ExecutionID) {
 	}
 }
 
-// over forgets the logs of leases that have ended, and tells who watches.
+// over drops the logs of leases that have ended, and notifies watchers.
 func (d *Dispatcher) over(ls []job.Lease) {
 	d.ledger.forget(ls)
 	d.watchers.mu.Lock()

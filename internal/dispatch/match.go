@@ -16,40 +16,40 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// matcher brings claims and executions together. One goroutine runs it.
+// matcher matches claims and executions. One goroutine runs it.
 type matcher struct {
 	d       *Dispatcher
 	win     *window
 	waiting []*claim
-	woken   bool      // something may be ready that no hint tells of
+	woken   bool      // something may be ready without a hint
 	now     time.Time // of this pass
 	setBack bool      // the store's clock was
 
 	inFlight int             // leases on their way
-	returned chan *leaseCall // those that were answered, or never will be
-	doubt    bool            // the last lease failed: the next goes alone, and is waited for
+	returned chan *leaseCall // leases that were answered, or never will be
+	doubt    bool            // the last lease failed: the next is sent alone, and awaited
 
 	swept   time.Time
 	probed  time.Time            // when lanes were last probed
 	after   *job.Lane            // where the next sweep continues
 	crowds  map[crowded]job.Lane // where to continue among very many groups
-	skipped map[crowded]bool     // of which this round of sweeps has not listed all
+	skipped map[crowded]bool     // those not completely listed in this round of sweeps
 
 	holding    engine.Holding
-	lost       map[job.Partition]time.Time // when others were found to own what was owned here; what runs there still counts here
-	unreported bool                        // what was counted was not told to the other servers yet
-	recount    bool                        // what runs must be counted before anything limited is leased
-	confirmed  time.Time                   // when what is counted was last held against the store
+	lost       map[job.Partition]time.Time // when others turned out to own what was owned here; what runs there still counts here
+	unreported bool                        // the count has not been reported to the other servers yet
+	recount    bool                        // running executions must be counted before anything limited is leased
+	confirmed  time.Time                   // when the count was last compared with the store
 	ruled      time.Time                   // when limits and cordons were last read
 	cordoned   map[job.WorkerID]bool
 	weighed    time.Time              // and tenants
 	quotas     []job.Limit            // the rates that their quotas give them
-	shared     time.Time              // and shares of limits asked for
-	repaid     time.Time              // or looked at, while no claim waited
-	lately     map[job.WorkerID]visit // whose claims have waited here and do not now
-	pruned     time.Time              // when those were dropped from it that did so long ago
-	wanted     time.Time              // and partitions of others looked at
-	foreign    bool                   // nothing of its own is left for the claims that wait
+	shared     time.Time              // when shares of limits were last requested
+	repaid     time.Time              // or last checked, while no claim waited
+	lately     map[job.WorkerID]visit // workers whose claims waited here lately
+	pruned     time.Time              // when old visits were last dropped
+	wanted     time.Time              // when partitions of others were last considered
+	foreign    bool                   // nothing of its own is left for the waiting claims
 }
 
 const (
@@ -59,15 +59,15 @@ const (
 	ruleEvery    = time.Second
 	weighEvery   = 3 * time.Second
 	confirmEvery = time.Second
-	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
+	countEvery   = time.Minute // counts are confirmed at least this often, even if nothing waits for it
 	shareEvery   = time.Second
-	repayEvery   = 500 * time.Millisecond // shares are looked at so often while no claim waits
-	visitTime    = time.Second            // a worker counts as one that takes more for so long after its claim
-	fitTime      = 3 * time.Second        // a server counts as one that serves what a worker takes for so long after its claim
-	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
+	repayEvery   = 500 * time.Millisecond // how often shares are checked while no claim waits
+	visitTime    = time.Second            // how long after its claim a worker counts as taking more
+	fitTime      = 3 * time.Second        // how long after its claim a server counts as serving what a worker takes
+	narrowEvery  = 50 * time.Millisecond  // how often shares are requested while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 
-	maxInFlight = 2   // leases on their way at once: one is picked and sent while the other is committed
+	maxInFlight = 2   // leases in flight: one is picked and sent while the other is committed
 	alongside   = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )
 
@@ -77,7 +77,8 @@ func newMatcher(d *Dispatcher) *matcher {
 	return m
 }
 
-// tick is a pass, after which, if it fails, nothing is on its way: a pause follows, and no claim is to wait for its end.
+// tick makes a pass. If that fails, nothing is in flight afterwards: a pause follows, and no claim should wait for
+// its end.
 func (m *matcher) tick(ctx context.Context) error {
 	failed := true
 	defer func() {
@@ -129,11 +130,11 @@ func (m *matcher) pass(ctx context.Context) error {
 	if err := m.lease(ctx); err != nil {
 		return err
 	}
-	_, err := m.unpack(ctx) // before what holds it back gives way, or it would continue standing before others
+	_, err := m.unpack(ctx) // before the limit that holds it back opens, or it would continue to block others
 	return err
 }
 
-// tell asks the store's clock what time it is, and notes whether that was set back.
+// tell reads the store's clock, and records whether it was set back.
 func (m *matcher) tell() time.Time {
 	now := m.d.clock.Now()
 	m.setBack = m.setBack || now.Before(m.now)
@@ -141,8 +142,8 @@ func (m *matcher) tell() time.Time {
 	return now
 }
 
-// turnBack starts over after the store's clock was set back: all that was to be done so long after something else would have to wait
-// until that instant comes once more, sweeps, rates, limits and shares among it.
+// turnBack starts over after the store's clock was set back: otherwise everything with a delay (sweeps, rates,
+// limits, shares) would wait until that instant comes once more.
 func (m *matcher) turnBack(ctx context.Context, now time.Time) {
 	m.restart(ctx)
 	hinted := m.win.hinted
@@ -163,7 +164,7 @@ func (m *matcher) serves(t tenant.ID, c job.Class) bool {
 // fed reports whether a claim may be given something: its worker is not cordoned.
 func (m *matcher) fed(c *claim) bool { return !m.cordoned[c.worker.ID] }
 
-// free reports whether a lease may be sent: none is on its way, or one only and this one is large.
+// free reports whether a lease may be sent: none is in flight, or only one and this one is large.
 func (m *matcher) free() bool {
 	if m.inFlight == 0 {
 		return true
@@ -180,8 +181,7 @@ func (m *matcher) free() bool {
 	return want >= alongside
 }
 
-// wait blocks until a claim and something to give it may have come together, or a lease was answered. Its error is that of
-// a lease.
+// wait blocks until there may be a match for a claim, or a lease was answered. Its error is that of a lease.
 func (m *matcher) wait(ctx context.Context) (err error) {
 	var timer <-chan time.Time
 	if len(m.waiting) > 0 && m.free() {
@@ -206,7 +206,7 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 	case <-m.d.freed:
 	case <-timer:
 	}
-	for err == nil { // whatever else has come meanwhile goes into the same commit
+	for err == nil { // anything else that has arrived meanwhile goes into the same commit
 		select {
 		case c := <-m.d.claims:
 			m.waiting = append(m.waiting, c)
@@ -221,7 +221,7 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// pause returns how long there is nothing to do, unless something comes.
+// pause returns how long there is nothing to do, unless something arrives.
 func (m *matcher) pause() time.Duration {
 	now := m.tell() // a pause may have ended
 	p := m.win.picker
@@ -244,7 +244,7 @@ func (m *matcher) pause() time.Duration {
 	return pause
 }
 
-// take takes in a hint, of what is its own.
+// take accepts the part of a hint that this server owns.
 func (m *matcher) take(rs []job.Ready) {
 	if m.d.cfg.Owner != nil {
 		rs = slices.DeleteFunc(slices.Clone(rs), func(r job.Ready) bool { return !m.own(r.Partition) })
@@ -252,7 +252,7 @@ func (m *matcher) take(rs []job.Ready) {
 	m.win.offer(rs, m.d.clock.Now())
 }
 
-// lease picks for all waiting claims and sends them to be leased in one commit.
+// lease picks for all waiting claims and leases the executions in one commit.
 func (m *matcher) lease(ctx context.Context) error {
 	if err := m.disown(ctx); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (m *matcher) lease(ctx context.Context) error {
 		if handled {
 			return
 		}
-		// A panic: the callers must not wait forever, and what was picked for nobody must be found again.
+		// A panic: the callers must not wait forever, and what was picked must be found again.
 		m.fail(gs, errUnanswered)
 		m.restart(ctx)
 	}()
@@ -287,7 +287,7 @@ func (m *matcher) lease(ctx context.Context) error {
 		}
 		gs = append(gs, grant{c, rs})
 		if m.win.halted {
-			break // what the others would be given may not be what comes first
+			break // the others might not be given what comes first
 		}
 	}
 	if len(gs) == 0 {
@@ -309,18 +309,18 @@ func (m *matcher) lease(ctx context.Context) error {
 	return nil
 }
 
-// errUnanswered is the error for claims whose lease met a panic.
+// errUnanswered is the error for claims whose lease panicked.
 var errUnanswered = fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable)
 
-// leaseCall is a lease on its way. Its executions stay known to the window until it is answered, so that nobody picks them
-// again from what the store said before the commit.
+// leaseCall is a lease in flight. Its executions stay known to the window until it is answered, so that nobody picks
+// them again from what the store returned before the commit.
 type leaseCall struct {
 	gs  []grant
 	as  []job.Attempt
 	err error
 }
 
-// send asks the store, in a goroutine of its own.
+// send calls the store in its own goroutine.
 func (f *leaseCall) send(ctx context.Context, d *Dispatcher, gs []engine.Grant, fence engine.Fence) {
 	f.err = errUnanswered
 	defer func() {
@@ -335,7 +335,7 @@ func (f *leaseCall) send(ctx context.Context, d *Dispatcher, gs []engine.Grant, 
 	f.as, f.err = as, err
 }
 
-// receive takes in what came of a lease, and answers its claims.
+// receive handles the outcome of a lease, and answers its claims.
 func (m *matcher) receive(f *leaseCall) error {
 	m.inFlight--
 	if f.err == nil {
@@ -351,7 +351,7 @@ func (m *matcher) receive(f *leaseCall) error {
 	return f.err
 }
 
-// receiveAll waits until no lease is on its way. Its error is that of one of them.
+// receiveAll waits until no lease is in flight. Its error is that of one of them.
 func (m *matcher) receiveAll() (err error) {
 	for m.inFlight > 0 {
 		if e := m.receive(<-m.returned); e != nil {
@@ -361,7 +361,7 @@ func (m *matcher) receiveAll() (err error) {
 	return err
 }
 
-// restart forgets the window, and has the store read and counted again.
+// restart clears the window, so that the store is read and counted again.
 func (m *matcher) restart(ctx context.Context) {
 	if err := m.receiveAll(); err != nil && ctx.Err() == nil {
 		m.d.log.Warn("a lease failed", "error", err)
@@ -388,7 +388,7 @@ func grants(gs []grant) []engine.Grant {
 	return out
 }
 
-// fence names the partitions of what counts against limits.
+// fence names the partitions of executions that count against limits.
 func (m *matcher) fence(gs []grant) engine.Fence {
 	if m.d.cfg.Owner == nil {
 		return engine.Fence{}
@@ -404,9 +404,9 @@ func (m *matcher) fence(gs []grant) engine.Fence {
 	return f
 }
 
-// pick takes out of the window what a claim is to be given, and has its rates paid for.
+// pick removes from the window what a claim will be given, and pays its rates.
 func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Ready, error) {
-	known := map[job.Class]bool{} // taking a class apart for every execution would cost more than picking it
+	known := map[job.Class]bool{} // parsing a class for every execution would cost more than picking it
 	mine := func(t tenant.ID, x job.Class) bool {
 		if c.worker.Tenant != "" && c.worker.Tenant != t {
 			return false
@@ -419,7 +419,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		return ok
 	}
 	rs := m.win.pick(nil, c.max, mine, now)
-	for range 3 { // a rate that is paid may show that another is to be paid
+	for range 3 { // paying one rate may show that another must be paid
 		if room := c.max - len(rs); room == 0 || c.max >= pick.Many && room < job.Bundle || m.win.halted || !m.win.picker.Short() {
 			break
 		}
@@ -430,7 +430,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		}
 		got, err := m.d.store.Draw(ctx, ds)
 		if err != nil {
-			for _, n := range needs { // else what stands aside for them would never be asked for again
+			for _, n := range needs { // otherwise executions that stand aside for them would never be asked for again
 				m.win.picker.Pour(n, 0, 0, now)
 			}
 			m.back(rs)
@@ -444,7 +444,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 	return rs, nil
 }
 
-// back puts what was picked into the window again.
+// back returns picked executions to the window.
 func (m *matcher) back(rs []*job.Ready) {
 	for _, r := range rs {
 		m.win.drop(r)
@@ -452,7 +452,7 @@ func (m *matcher) back(rs []*job.Ready) {
 	}
 }
 
-// drop puts all that was picked back, and answers the claims it was for with nothing: their callers ask again.
+// drop returns all picked executions, and answers their claims with nothing: the callers ask again.
 func (m *matcher) drop(gs []grant) {
 	m.answered(gs)
 	for _, g := range gs {
@@ -461,13 +461,13 @@ func (m *matcher) drop(gs []grant) {
 	}
 }
 
-// hand answers the claims that were served, also with nothing: their callers ask again.
+// hand answers the served claims, possibly with nothing: the callers ask again.
 func (m *matcher) hand(as []job.Attempt, gs []grant) {
 	parts := make([][]job.Attempt, len(gs))
 	m.d.mu.Lock()
 	for i, g := range gs {
 		s := m.d.known[g.claim.worker.ID]
-		n := 0 // the store answers in the order asked for, so that its answer falls into parts, with gaps in what was picked
+		n := 0 // the store answers in the requested order, so its answer splits into parts, with gaps in what was picked
 		for _, r := range g.picked {
 			if n == len(as) || as[n].Execution != r.ID {
 				m.win.drop(r)
@@ -489,7 +489,7 @@ func (m *matcher) hand(as []job.Attempt, gs []grant) {
 	}
 }
 
-// answered takes the claims out that will be answered.
+// answered removes the claims that will be answered.
 func (m *matcher) answered(gs []grant) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
 		gone := slices.ContainsFunc(gs, func(g grant) bool { return g.claim == c })
@@ -500,8 +500,8 @@ func (m *matcher) answered(gs []grant) {
 	})
 }
 
-// fail handles a lease that was not answered: it may have happened, so the sessions are asked for what nobody was
-// told of, and what runs is counted again.
+// fail handles a lease without an answer: it may have happened, so leases unknown to their sessions are searched for,
+// and running executions are counted again.
 func (m *matcher) fail(gs []grant, err error) {
 	m.d.missed.Store(true)
 	for _, g := range gs {
@@ -527,12 +527,12 @@ func (m *matcher) fail(gs []grant, err error) {
 	}
 }
 
-// disown returns what sessions in this process hold without anybody knowing. What others hold is told by their beats.
+// disown releases what sessions in this process hold without knowing. For others, their heartbeats reveal it.
 func (m *matcher) disown(ctx context.Context) error {
 	if len(m.suspects()) == 0 {
 		return nil
 	}
-	if err := m.receiveAll(); err != nil { // what is on its way is known to nobody either, and is not meant
+	if err := m.receiveAll(); err != nil { // leases in flight are unknown too, and are not meant
 		return err
 	}
 	for id, keep := range m.suspects() {
@@ -543,7 +543,8 @@ func (m *matcher) disown(ctx context.Context) error {
 	return nil
 }
 
-// suspects are the sessions in this process that may hold what nobody was told of, and the tokens that somebody was.
+// suspects returns the sessions in this process that may hold executions unknowingly, and the tokens that they know
+// of.
 func (m *matcher) suspects() map[job.WorkerID][]job.Token {
 	var out map[job.WorkerID][]job.Token
 	m.d.mu.Lock()

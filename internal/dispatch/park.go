@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// reportParked takes outcomes of which some are parked: their targets complete them, so they continue counting as running,
-// though their worker no longer holds them.
+// reportParked accepts outcomes some of which are parked: their targets complete them, so they continue to count as
+// running, though their worker no longer holds them.
 func (d *Dispatcher) reportParked(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
 	var parked, ended []job.Outcome
 	for _, o := range outcomes {
@@ -26,7 +26,7 @@ func (d *Dispatcher) reportParked(ctx context.Context, w job.WorkerID, outcomes 
 	var ev []job.Verdict
 	if len(ended) > 0 {
 		if ev, err = d.reports.call(ctx, report{w, ended}); err != nil {
-			return nil, err // the worker reports all of them again, and those that are parked are accepted again
+			return nil, err // the worker reports all of them again, and parked ones are accepted again
 		}
 	}
 	out := make([]job.Verdict, 0, len(outcomes))
@@ -71,7 +71,7 @@ func (d *Dispatcher) park(ctx context.Context, w job.WorkerID, os []job.Outcome)
 	return vs, nil
 }
 
-// drop forgets one execution of those that the session was given under a token.
+// drop removes one execution that the session was given under a token.
 func (s *session) drop(t job.Token) {
 	if s.held[t]--; s.held[t] <= 0 {
 		delete(s.held, t)

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// pauses are the queues that are paused.
+// pauses holds the paused queues.
 type pauses map[queueOf]job.Pause
 
 func pausesIn(ls []job.Limit) pauses {
@@ -22,16 +22,16 @@ func pausesIn(ls []job.Limit) pauses {
 	return out
 }
 
-// hold reports whether a tenant's class is of a queue that is paused at an instant.
+// hold reports whether the queue of a tenant's class is paused at an instant.
 func (p pauses) hold(t tenant.ID, c job.Class, now time.Time) bool {
 	return len(p) > 0 && p[queueOf{t, c.Needs().Queue}].Holds(now)
 }
 
-// Head lists the executions of a tenant's queue that are due and wait, up to n, in the order in which they are to start.
+// Head lists up to n executions of a tenant's queue that are due and wait, in the order in which they should start.
 func (d *Dispatcher) Head(ctx context.Context, of tenant.ID, queue string, n int) (out []job.Ready, err error) {
 	err = d.count(ctx, n, func(l job.Lane) bool { return l.Tenant == of && l.Class.Needs().Queue == queue }, func(r job.Ready) bool {
 		out = append(out, r)
-		if len(out) >= 100*n { // of very many lanes those that are behind are let go
+		if len(out) >= 100*n { // with very many lanes, drop those that come later
 			out = first(out, n)
 		}
 		return true
@@ -39,7 +39,7 @@ func (d *Dispatcher) Head(ctx context.Context, of tenant.ID, queue string, n int
 	return first(out, n), err
 }
 
-// first sorts executions by when they are to start, and keeps n.
+// first sorts executions by when they should start, and keeps n.
 func first(rs []job.Ready, n int) []job.Ready {
 	slices.SortFunc(rs, func(a, b job.Ready) int {
 		switch {
@@ -53,7 +53,7 @@ func first(rs []job.Ready, n int) []job.Ready {
 	return rs[:min(n, len(rs))]
 }
 
-// keepPauses notes which queues are paused, for those who count what waits.
+// keepPauses records which queues are paused, for those who count what waits.
 func (d *Dispatcher) keepPauses(ls []job.Limit) {
 	p := pausesIn(ls)
 	d.pauses.Store(&p)

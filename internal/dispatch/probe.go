@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	probeEvery = 100 * time.Millisecond // lanes that could not be probed at once are retried so often
-	probeLanes = 1000                   // lanes looked at in one try
-	probeRows  = 1024                   // rows read at once, over all lanes that are probed together
+	probeEvery = 100 * time.Millisecond // how often lanes that could not be probed at once are retried
+	probeLanes = 1000                   // lanes read in one try
+	probeRows  = 1024                   // rows read at once, over all lanes probed together
 	probeLeast = 4                      // rows read of each lane at least
 )
 
-// probe looks at the heads of lanes that still hold something in the window, once in every round of sweeps. Such lanes are not
-// read again until they run low, so what no hint told of would otherwise wait for all that is loaded.
+// probe examines the heads of lanes that still hold something in the window, once in every round of sweeps. Such
+// lanes are not read again until they run low, so executions without a hint would otherwise wait for all that is
+// loaded.
 func (m *matcher) probe(ctx context.Context, now time.Time) error {
 	if len(m.win.probes) == 0 || now.Sub(m.probed) < probeEvery {
 		return nil
@@ -40,8 +41,8 @@ func (m *matcher) probe(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// heads takes up to most lanes off the list of those to probe, and returns cursors at the start of those that want accepts. The
-// others stay on the list, behind those that were not looked at.
+// heads takes up to most lanes off the list of those to probe, and returns cursors at the start of those that want
+// accepts. The others stay on the list, after those that were not examined.
 func (w *window) heads(most int, want func(job.Lane) bool) []engine.LaneCursor {
 	var cs []engine.LaneCursor
 	looked := w.probes[:min(most, len(w.probes))]
@@ -63,8 +64,9 @@ func (w *window) heads(most int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
-// probed takes in what the store answered for the heads of lanes: what comes before the first execution that is known and waits, as far
-// as there is room. It returns cursors behind the answers that ended before one, because all in them is on its way to workers, or new.
+// probed handles the store's answer for the heads of lanes: it adds what comes before the first execution that is
+// known and waits, as far as there is room. It returns cursors after answers in which there was none, because
+// everything in them is in flight, or new.
 func (w *window) probed(cs []engine.LaneCursor, rs []job.Ready, perLane int) []engine.LaneCursor {
 	type answer struct {
 		engine.LaneCursor

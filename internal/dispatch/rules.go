@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// settle takes in which leases have ended.
+// settle records ended leases.
 func (m *matcher) settle() {
 	if !m.d.counts.Load() {
 		return
@@ -24,15 +24,16 @@ func (m *matcher) settle() {
 	}
 }
 
-// heed takes in which partitions this server owns. What runs in those it lost counts here for as long as a server that does not attend keeps
-// its partitions: their new owner learns of them only when it attends next, or loses them itself, and what nobody counts would be started once more.
+// heed applies a change of the partitions that this server owns. What runs in those it lost counts here for as long
+// as a server keeps its partitions without attending: the new owner learns of these executions only when it attends
+// next, or loses the partitions itself, and executions that nobody counts would be started again.
 func (m *matcher) heed(ctx context.Context, now time.Time) {
 	if m.d.cfg.Owner == nil {
 		return
 	}
 	h := m.d.cfg.Owner.Holding()
 	if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
-		m.restart(ctx) // what it no longer owns, another picks from
+		m.restart(ctx) // another server picks from what it no longer owns
 		for part := range m.holding.Fence.Epochs {
 			m.lost[part] = now
 		}
@@ -47,7 +48,8 @@ func (m *matcher) heed(ctx context.Context, now time.Time) {
 	m.holding = h
 }
 
-// rules keeps what decides who is given what up to date: who owns which partition, weights, limits, cordons, and what runs.
+// rules refreshes what decides who is given what: the owners of partitions, weights, limits, cordons, and running
+// executions.
 func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	m.heed(ctx, now)
@@ -97,12 +99,12 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// count holds what is counted against the store: whole, where it may be wrong, or, where something waits for what runs to
-// end, what another server may have seen the end of.
+// count compares the count with the store: completely if it may be wrong or, if something waits for running
+// executions to end, for the ends that another server may have seen.
 func (m *matcher) count(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	if m.recount {
-		if err := m.receiveAll(); err != nil { // else what is on its way is counted twice, or not at all
+		if err := m.receiveAll(); err != nil { // otherwise what is in flight is counted twice, or not at all
 			return err
 		}
 		var ps []job.Partition

@@ -16,8 +16,8 @@ type visit struct {
 	at     time.Time
 }
 
-// left notes that a claim no longer waits. Its worker is likely to come again at once: what it takes is not given away
-// meanwhile.
+// left records that a claim no longer waits. Its worker is likely to come again at once, so what it takes is not
+// given away meanwhile.
 func (m *matcher) left(c *claim) {
 	if m.d.cfg.Owner == nil {
 		return
@@ -28,7 +28,7 @@ func (m *matcher) left(c *claim) {
 	}
 }
 
-// takers reports who takes what: claims that wait, and workers whose claims did a moment ago.
+// takers returns who takes which executions: waiting claims, and workers that claimed a moment ago.
 func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
 	type kind struct {
 		tenant tenant.ID
@@ -49,8 +49,8 @@ func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
 	}
 }
 
-// fitFor returns how long this server still counts as one that serves a tenant's class: fitTime from the last claim of a worker that
-// takes it, since that worker may be busy for a moment.
+// fitFor returns how long this server still counts as serving a tenant's class: fitTime from the last claim of a
+// worker that takes it, since that worker may be busy for a moment.
 func (m *matcher) fitFor(t tenant.ID, c job.Class) time.Duration {
 	if m.serves(t, c) {
 		return fitTime
@@ -87,7 +87,8 @@ func (m *matcher) slots() (n int) {
 // lent reports whether this server has shares of limits that others may need.
 func (m *matcher) lent() bool { return m.d.cfg.Owner != nil && m.win.picker.Lent() }
 
-// moved reports whether it is not known here, or not told to the other servers, what runs in the partitions owned now.
+// moved reports whether the running executions in the partitions owned now are not known here, or not reported to the
+// other servers.
 func (m *matcher) moved() bool {
 	if m.d.cfg.Owner == nil {
 		return false
@@ -96,9 +97,9 @@ func (m *matcher) moved() bool {
 	return !h.Lapsed && (m.recount || m.unreported || h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server)
 }
 
-// repay gives back, while no claim waits, what is not used of limits. It finds out first what is: what ran here may have
-// ended, or be counted elsewhere. What runs in partitions that came here is counted here also while no claim waits: who
-// had them counts it for a short time only.
+// repay returns unused shares of limits while no claim waits. It first determines what is used: what ran here may
+// have ended, or be counted elsewhere. It counts what runs in newly acquired partitions even while no claim waits,
+// since their previous owner counts it only for a short time.
 func (m *matcher) repay(ctx context.Context, now time.Time) error {
 	if m.inFlight > 0 || now.Sub(m.repaid) < repayEvery {
 		return nil
@@ -125,7 +126,7 @@ func (m *matcher) repay(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// share asks for as much of each limit on what runs at once as can be used here, and gives back the rest.
+// share requests as much of each concurrency limit as this server can use, and returns the rest.
 func (m *matcher) share(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	ss := p.Shares(m.takers(now))
@@ -152,7 +153,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 	}
 	got, err := m.d.cfg.Owner.Borrow(ctx, bs)
 	if err != nil {
-		for _, s := range ss { // it may have happened, and what it took away be another's
+		for _, s := range ss { // the call may have succeeded, and what it took away may be another's
 			p.Deny(s)
 		}
 		return err

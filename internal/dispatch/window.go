@@ -12,45 +12,45 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// window holds the executions that may be leased next: those that are due in a picker, those that soon are apart. One
+// window holds the executions that may be leased next: due ones in a picker, those that are due soon apart. One
 // goroutine owns it.
 type window struct {
-	size   int // how many executions it holds at most, beside the heads of lanes
+	size   int // how many executions it holds at most, besides the heads of lanes
 	picker *pick.Picker
 	later  byDue
-	known  map[job.ExecutionID]*job.Ready // what is in the picker, or soon; nil: it was picked and is not let go of yet
+	known  map[job.ExecutionID]*job.Ready // everything in the picker, or soon; nil: it was picked and not released yet
 	picked int                            // how many of those there are
-	again  map[job.ExecutionID]job.Ready  // those of them that are free again, by a hint
+	again  map[job.ExecutionID]job.Ready  // those of them that a hint reported as free again
 	lanes  map[job.Lane]*lane
 	last   job.Lane           // that was looked up …
 	latest *lane              // … and how far it has been read; nil: none was
 	round  int                // of sweeps through all lanes
-	hinted bool               // hints tell of all that comes, and lanes need not be read again in every round of sweeps
+	hinted bool               // hints cover everything new, and lanes need not be read again in every round of sweeps
 	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
-	probes []job.Lane         // those whose heads are to be looked at, though they hold something in the picker
-	packed int                // how many in the picker the store keeps together with others of other groups
+	probes []job.Lane         // those whose heads are to be examined, though they hold something in the picker
+	packed int                // how many in the picker the store keeps packed with others of other groups
 	halted bool               // the last pick stopped short, since what comes next must be read first
 }
 
-// soon stands for what is not due yet.
+// soon holds what is not due yet.
 var soon = &job.Ready{}
 
-// lane says how far a lane of the store has been read into the window.
+// lane records how far a lane of the store has been read into the window.
 type lane struct {
-	dueAt   time.Time // the cursor: behind this execution
+	dueAt   time.Time // the cursor: after this execution
 	after   job.ExecutionID
-	more    bool      // the store may hold more behind the cursor
-	must    bool      // it does, and before what of it is in the picker
-	stale   bool      // it was listed since, and may hold what no hint told of: it is read again once it is empty
-	missed  bool      // it does, and is read again by the next sweep …
-	until   time.Time // … and by those until then: it holds what is due at that instant
+	more    bool      // the store may hold more after the cursor
+	must    bool      // it does, and possibly before what of it is in the picker
+	stale   bool      // it was listed since, and may hold executions without a hint: it is read again once it is empty
+	missed  bool      // it does, and the next sweep reads it again …
+	until   time.Time // … and sweeps until then: it holds what is due at that instant
 	begun   int       // the round in which it was last read from its start
 	probing bool      // it is on the list of lanes to probe
 	loaded  int       // how many of its executions are in the picker
-	read    int       // how many were in the answer that was last read
+	read    int       // how many were in the last answer
 	empty   bool      // it is among those that must be read
-	round   int       // of sweeps, in which it was last listed, or became known
+	round   int       // the round of sweeps in which it was last listed, or became known
 }
 
 func newWindow(size int) *window {
@@ -59,7 +59,7 @@ func newWindow(size int) *window {
 	return w
 }
 
-// reset forgets all candidates, and how far lanes were read.
+// reset drops all candidates, and forgets how far lanes were read.
 func (w *window) reset() {
 	w.picker.Clear()
 	w.packed, w.probes = 0, nil
@@ -67,10 +67,10 @@ func (w *window) reset() {
 	w.known, w.lanes, w.empty, w.latest = map[job.ExecutionID]*job.Ready{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}, nil
 }
 
-// offer takes in executions known from elsewhere; what does not fit is left to the sweep. What is stored together is taken in
-// together, or not at all: of a bundle only some of whose executions are known only these would be leased.
+// offer adds executions known from hints; those that do not fit are left to the sweep. Executions stored together are
+// added together, or not at all: if only some executions of a bundle were known, only these would be leased.
 func (w *window) offer(rs []job.Ready, now time.Time) {
-	var begun [16]byte // the bundle of the last that was taken in: its others follow
+	var begun [16]byte // the bundle of the last one added: its others follow
 	for _, r := range rs {
 		if waits, known := w.known[r.ID]; known {
 			if waits == nil {
@@ -92,8 +92,8 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 	}
 }
 
-// full reports whether there is no room for one more. A tenant that has little in the window always finds some, so that
-// another's flood does not keep its hints out.
+// full reports whether there is no room for one more. A tenant that has little in the window always finds some, so
+// that another's flood does not keep its hints out.
 func (w *window) full(r job.Ready, now time.Time) bool {
 	n := w.held()
 	return n >= w.size && (n >= 2*w.size || r.DueAt.After(now) || w.picker.Waiting(r.Tenant) >= w.size/100)
@@ -102,7 +102,7 @@ func (w *window) full(r job.Ready, now time.Time) bool {
 // held returns how many executions the window holds for coming workers.
 func (w *window) held() int { return len(w.known) - w.picked }
 
-// miss has the next sweep read a lane again, or both where the store may list it.
+// miss makes the next sweep read a lane again, or both possible ones.
 func (w *window) miss(r *job.Ready) {
 	x := *r
 	for _, x.Packed = range []bool{false, r.Packed || x.Group.Key != 0 && job.Bundled(x.ID)} {
@@ -112,7 +112,7 @@ func (w *window) miss(r *job.Ready) {
 	}
 }
 
-// pass notes that the store holds something of a lane that there was no room for.
+// pass records that the store holds something of a lane for which there was no room.
 func (w *window) pass(r *job.Ready, now time.Time) {
 	k := r.Lane()
 	l := w.find(k)
@@ -126,7 +126,7 @@ func (w *window) pass(r *job.Ready, now time.Time) {
 		}
 		return
 	case l == nil || r.Group.Key != 0 && job.Bundled(r.ID):
-		w.miss(r) // a sweep finds it, as it does new lanes
+		w.miss(r) // a sweep finds it, as it finds new lanes
 	}
 	if l == nil {
 		return
@@ -138,7 +138,7 @@ func (w *window) pass(r *job.Ready, now time.Time) {
 	w.mark(k, l)
 }
 
-// begin has a lane read from its start.
+// begin makes a lane be read from its start.
 func (w *window) begin(l *lane) {
 	l.dueAt, l.after, l.more, l.stale, l.missed, l.begun = time.Time{}, job.ExecutionID{}, true, false, false, w.round
 }
@@ -160,7 +160,7 @@ func (w *window) load(k job.Lane, n int) *lane {
 	return l
 }
 
-// mark keeps the lanes apart that must be read.
+// mark tracks the lanes that must be read.
 func (w *window) mark(k job.Lane, l *lane) {
 	if empty := l.more && (l.loaded == 0 || l.must); empty == l.empty {
 		return
@@ -172,7 +172,7 @@ func (w *window) mark(k job.Lane, l *lane) {
 	}
 }
 
-// find finds a lane; nil: it is not known. Most are that of the execution before.
+// find finds a lane; nil: it is not known. Usually it is that of the previous execution.
 func (w *window) find(k job.Lane) *lane {
 	if w.latest != nil && w.last == k {
 		return w.latest
@@ -184,7 +184,7 @@ func (w *window) find(k job.Lane) *lane {
 	return l
 }
 
-// lane finds a lane, or makes it known.
+// lane finds or adds a lane.
 func (w *window) lane(k job.Lane) *lane {
 	l := w.find(k)
 	if l == nil {
@@ -194,17 +194,19 @@ func (w *window) lane(k job.Lane) *lane {
 	return l
 }
 
-// shed lets go of what its queue's pause holds back: it stays in the store, and its lanes are read again from their start
+// shed drops executions of paused queues: they stay in the store, and their lanes are read again from their start
 // when the pause has ended.
 func (w *window) shed(now time.Time) {
 	w.picker.Shed(now, w.unload)
 }
 
-// asideMost limits how many executions are unpacked at once: each comes with all that share its row, and this must not take long.
+// asideMost limits how many executions are unpacked at once: each comes with all others in its row, and this must not
+// take long.
 const asideMost = 1000
 
-// aside lets go of some of what its group holds back in the lane of what is in no group, and names it: it is to be unpacked, and then is
-// in the lane of its group, which is read from its start before anything else of it is picked.
+// aside drops some executions that their group holds back in the lane of those in no group, and returns them for
+// unpacking. After that they are in the lane of their group, which is read from its start before anything else of it
+// is picked.
 func (w *window) aside() (ids []job.ExecutionID) {
 	if w.packed == 0 {
 		return nil
@@ -225,7 +227,7 @@ func (w *window) aside() (ids []job.ExecutionID) {
 	return ids
 }
 
-// ripen moves what has become due to where it can be picked.
+// ripen moves executions that have become due to the picker.
 func (w *window) ripen(now time.Time) {
 	for len(w.later) > 0 && !w.later[0].DueAt.After(now) {
 		w.admit(heap.Pop(&w.later).(job.Ready))
@@ -243,9 +245,9 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// sweep begins lanes that the store lists again from their start. Where hints tell of all that comes, those of which
-// something is in the window are begun when they are empty; but all at once where a hint was lost, or there was no room for
-// what was not due yet. Of lanes that hold something in the window the head is probed.
+// sweep begins lanes that the store lists again from their start. If hints cover everything new, lanes that have
+// something in the window are begun when they are empty; but all at once if a hint was lost, or there was no room for
+// what was not due yet. For lanes that hold something in the window, the head is probed.
 func (w *window) sweep(lanes []job.Lane, now time.Time) {
 	for _, k := range lanes {
 		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
@@ -267,7 +269,7 @@ func (w *window) sweep(lanes []job.Lane, now time.Time) {
 	}
 }
 
-// forget forgets those of some lanes that the store has not listed in this round, though it has gone through all of these.
+// forget drops those of some lanes that the store has not listed in this round, though it has covered all of these.
 func (w *window) forget(some func(job.Lane) bool) {
 	for k, l := range w.lanes {
 		if l.round == w.round || !some(k) {
@@ -282,16 +284,16 @@ func (w *window) forget(some func(job.Lane) bool) {
 	}
 }
 
-// atOnce sets how many lanes are read at once, and fewLanes how many are read again before they are empty.
+// atOnce is how many lanes are read at once, and fewLanes how many are read again before they are empty.
 const (
 	atOnce   = 1000
 	fewLanes = 500
 )
 
-// dry lists the lanes that must be read before the window can tell what comes first, of those that want says: those with
-// nothing loaded although the store may hold more. Where there is one, lanes that run low are read along with it, from
-// their start where that is due and they are few: lanes that are filled abreast run out at about the same time, and would
-// have picks stop short one after the other.
+// dry lists the lanes that must be read before the window can tell what comes first, of those that want accepts:
+// those with nothing loaded although the store may hold more. If there is one, lanes that run low are read along with
+// it, from their start if that is due and they are few: lanes that are filled together run out at about the same
+// time, and would stop picks one after the other.
 func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	var cs []engine.LaneCursor
 	for k, l := range w.empty {
@@ -314,14 +316,14 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
-// low returns at how many loaded executions a lane runs low: half of what is read of one at once, or, where there are
-// so many lanes that each has room for a few only, of these, since all of them would be low else, whatever they hold. One is
-// always low: whoever picks it has to stop, as long as the store may hold more behind it.
+// low returns the number of loaded executions at which a lane runs low: half of what is read of one at once or, if
+// there are so many lanes that each has room for only a few, half of these, since otherwise all of them would always
+// be low. One is always low: whoever picks it has to stop, as long as the store may hold more after it.
 func (w *window) low(most int) int { return max(1, min(most, w.size/max(1, len(w.lanes)))/2) }
 
-// perLane returns how many executions of a lane are read at once: a part of the remaining room, which all lanes that must be
-// read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes
-// that wait for nothing are read in more than ones, up to a window half as large again; and one in the end.
+// perLane returns how many executions of a lane are read at once: a part of the remaining room, shared by all lanes
+// that must be read. If none is left, because what is in the window waits for limits, it is still a few, so that
+// lanes that wait for nothing are not read one by one, until the window is half as large again; and then one.
 func (w *window) perLane(most, lanes int) int {
 	room := w.size - w.held()
 	if w.held() < w.size+w.size/2 {
@@ -330,13 +332,13 @@ func (w *window) perLane(most, lanes int) int {
 	return max(1, min(most, room/max(1, lanes, len(w.empty))))
 }
 
-// refill takes in what the store answered for the cursors, but for what is passed over. It was asked for perLane of each: less says
-// that there is no more.
+// refill adds the store's answers for the cursors, skipping some. perLane of each were requested: a shorter answer
+// means that there is no more.
 func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pass func(*job.Ready) bool) {
 	for _, c := range cs {
 		w.lane(c.Lane).read = 0
 	}
-	var changed []job.GroupKey // whose limits are no longer as they were read
+	var changed []job.GroupKey // those whose limits have changed since they were read
 	for _, r := range rs {
 		l := w.lane(r.Lane())
 		l.read++
@@ -355,7 +357,7 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 	w.evict(changed)
 }
 
-// regrouped adds the group of a known execution to a list if the store now reads other limits for it.
+// regrouped adds the group of a known execution to a list if its limits in the store have changed.
 func regrouped(changed []job.GroupKey, known, read *job.Ready) []job.GroupKey {
 	if known == nil || known == soon || known.Group == read.Group || slices.Contains(changed, known.Group.Key) {
 		return changed
@@ -363,14 +365,14 @@ func regrouped(changed []job.GroupKey, known, read *job.Ready) []job.GroupKey {
 	return append(changed, known.Group.Key)
 }
 
-// evict lets go of all executions of some groups, so that they are read again with their new limits.
+// evict drops all executions of some groups, so that they are read again with their new limits.
 func (w *window) evict(changed []job.GroupKey) {
 	for _, k := range changed {
 		w.picker.Evict(k, w.unload)
 	}
 }
 
-// unload lets go of an execution that was taken out of the picker: its lane is read again from its start.
+// unload drops an execution that was taken out of the picker: its lane is read again from its start.
 func (w *window) unload(r *job.Ready) {
 	delete(w.known, r.ID)
 	if r.Packed {
@@ -381,10 +383,10 @@ func (w *window) unload(r *job.Ready) {
 	w.load(k, -1)
 }
 
-// throttledMost is of how many groups that rates hold back for long it is looked at in a sweep whether they still do.
+// throttledMost is how many groups that rates hold back for long a sweep checks.
 const throttledMost = 100
 
-// throttled has lanes read again of groups that rates hold back for longer than a sweep: the rates may have changed.
+// throttled rereads lanes of groups that rates hold back for longer than a sweep: the rates may have changed.
 func (w *window) throttled(now time.Time, most int) {
 	for k, l := range w.lanes {
 		if most > 0 && k.Group != 0 && l.loaded > 0 && w.picker.Throttled(k.Group, now, sweepEvery) {
@@ -396,15 +398,15 @@ func (w *window) throttled(now time.Time, most int) {
 	}
 }
 
-// pick takes out executions of the served classes, in the order in which they are to start, until with those that were picked
-// before there are n; they stay known until they are let go of. It stops short where a lane has run out that the store may
-// hold more of, since that might come first.
+// pick removes executions of the served classes, in the order in which they should start, until there are n including
+// those picked before; they stay known until they are released. It stops short if a lane has run out that may have
+// more in the store, since that might come first.
 func (w *window) pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Class) bool, now time.Time) []*job.Ready {
 	w.halted = false
 	return w.picker.Pick(picked, n, serves, now, w.took)
 }
 
-// took notes that an execution was picked, and reports whether what comes next is known.
+// took records that an execution was picked, and reports whether what comes next is known.
 func (w *window) took(r *job.Ready) bool {
 	w.known[r.ID] = nil
 	w.picked++
@@ -422,7 +424,7 @@ func (w *window) took(r *job.Ready) bool {
 	return goOn
 }
 
-// let forgets what was picked, now that the store says its outcome.
+// let drops what was picked, now that the store has returned its outcome.
 func (w *window) let(r *job.Ready) {
 	delete(w.known, r.ID)
 	w.picked--
@@ -433,7 +435,7 @@ func (w *window) let(r *job.Ready) {
 	}
 }
 
-// drop takes back what was picked and not leased.
+// drop returns what was picked and not leased.
 func (w *window) drop(r *job.Ready) {
 	w.let(r)
 	w.miss(r)

@@ -292,6 +292,104 @@ func (s *Around) KeepTally(ctx context.Context, a1 ServerID, a2 int64, a3 Tally)
 	return s.Hook(ctx, "KeepTally", func(ctx context.Context) error { return s.Store.KeepTally(ctx, a1, a2, a3) })
 }
 
+func (s *Around) BeginRuns(ctx context.Context, a1 []NewRun) ([]Begun, error) {
+	return around(s.Hook, ctx, "BeginRuns", func(ctx context.Context) ([]Begun, error) { return s.Store.BeginRuns(ctx, a1) })
+}
+
+func (s *Around) ChangeRuns(ctx context.Context, a1 []job.ExecutionID, a2 Decide) ([]RunChanged, error) {
+	return around(s.Hook, ctx, "ChangeRuns", func(ctx context.Context) ([]RunChanged, error) { return s.Store.ChangeRuns(ctx, a1, a2) })
+}
+
+func (s *Around) FinishNodes(ctx context.Context, a1 []job.Finish, a2 Decide) ([]job.Verdict, []RunChanged, error) {
+	return around2(s.Hook, ctx, "FinishNodes", func(ctx context.Context) ([]job.Verdict, []RunChanged, error) {
+		return s.Store.FinishNodes(ctx, a1, a2)
+	})
+}
+
+func (s *Around) WakeRuns(ctx context.Context, a1 int) ([]job.ExecutionID, time.Time, error) {
+	return around2(s.Hook, ctx, "WakeRuns", func(ctx context.Context) ([]job.ExecutionID, time.Time, error) { return s.Store.WakeRuns(ctx, a1) })
+}
+
+func (s *Around) WorkflowRun(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) (WorkflowRun, error) {
+	return around(s.Hook, ctx, "WorkflowRun", func(ctx context.Context) (WorkflowRun, error) { return s.Store.WorkflowRun(ctx, a1, a2) })
+}
+
+func (s *Around) WorkflowRuns(ctx context.Context, a1 RunFilter, a2 Page) (Listed[WorkflowRun], error) {
+	return around(s.Hook, ctx, "WorkflowRuns", func(ctx context.Context) (Listed[WorkflowRun], error) { return s.Store.WorkflowRuns(ctx, a1, a2) })
+}
+
+func (s *Around) Members(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID, a3 NodePlace, a4 NodePlace, a5 int) ([]Member, error) {
+	return around(s.Hook, ctx, "Members", func(ctx context.Context) ([]Member, error) { return s.Store.Members(ctx, a1, a2, a3, a4, a5) })
+}
+
+func (s *Around) NodeMembers(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID, a3 []int) ([]Member, error) {
+	return around(s.Hook, ctx, "NodeMembers", func(ctx context.Context) ([]Member, error) { return s.Store.NodeMembers(ctx, a1, a2, a3) })
+}
+
+func (s *Around) MemberOf(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) (Member, error) {
+	return around(s.Hook, ctx, "MemberOf", func(ctx context.Context) (Member, error) { return s.Store.MemberOf(ctx, a1, a2) })
+}
+
+func (s *Around) RunResults(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID, a3 NodePlace, a4 NodePlace) ([]RunResult, error) {
+	return around(s.Hook, ctx, "RunResults", func(ctx context.Context) ([]RunResult, error) { return s.Store.RunResults(ctx, a1, a2, a3, a4) })
+}
+
+func (s *Around) NodeSpans(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) ([]NodeSpan, error) {
+	return around(s.Hook, ctx, "NodeSpans", func(ctx context.Context) ([]NodeSpan, error) { return s.Store.NodeSpans(ctx, a1, a2) })
+}
+
+func (s *Around) NodeResults(ctx context.Context, a1 ResultQuery, a2 int64) ([]RunResult, int64, error) {
+	return around2(s.Hook, ctx, "NodeResults", func(ctx context.Context) ([]RunResult, int64, error) { return s.Store.NodeResults(ctx, a1, a2) })
+}
+
+func (s *Around) RunErrors(ctx context.Context, a1 ErrorQuery) ([]RunResult, error) {
+	return around(s.Hook, ctx, "RunErrors", func(ctx context.Context) ([]RunResult, error) { return s.Store.RunErrors(ctx, a1) })
+}
+
+func (s *Around) RunWaits(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) ([]RunWait, error) {
+	return around(s.Hook, ctx, "RunWaits", func(ctx context.Context) ([]RunWait, error) { return s.Store.RunWaits(ctx, a1, a2) })
+}
+
+func (s *Around) Approvals(ctx context.Context, a1 tenant.ID, a2 int) ([]OpenApproval, error) {
+	return around(s.Hook, ctx, "Approvals", func(ctx context.Context) ([]OpenApproval, error) { return s.Store.Approvals(ctx, a1, a2) })
+}
+
+func (s *Around) NewApprovals(ctx context.Context, a1 tenant.ID, a2 RunWait, a3 int) ([]RunWait, error) {
+	return around(s.Hook, ctx, "NewApprovals", func(ctx context.Context) ([]RunWait, error) { return s.Store.NewApprovals(ctx, a1, a2, a3) })
+}
+
+func (s *Around) SendEvent(ctx context.Context, a1 RunEvent, a2 *audit.Entry) ([]job.ExecutionID, error) {
+	return around(s.Hook, ctx, "SendEvent", func(ctx context.Context) ([]job.ExecutionID, error) { return s.Store.SendEvent(ctx, a1, a2) })
+}
+
+func (s *Around) EventWaits(ctx context.Context, a1 tenant.ID, a2 string, a3 []byte, a4 int) ([]job.ExecutionID, error) {
+	return around(s.Hook, ctx, "EventWaits", func(ctx context.Context) ([]job.ExecutionID, error) { return s.Store.EventWaits(ctx, a1, a2, a3, a4) })
+}
+
+func (s *Around) ForgetRuns(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 int) (bool, error) {
+	return around(s.Hook, ctx, "ForgetRuns", func(ctx context.Context) (bool, error) { return s.Store.ForgetRuns(ctx, a1, a2, a3) })
+}
+
+func (s *Around) ForgetEvents(ctx context.Context, a1 int) (int, error) {
+	return around(s.Hook, ctx, "ForgetEvents", func(ctx context.Context) (int, error) { return s.Store.ForgetEvents(ctx, a1) })
+}
+
+func (s *Around) Dependencies(ctx context.Context, a1 tenant.ID, a2 []job.ID) ([]Edge, error) {
+	return around(s.Hook, ctx, "Dependencies", func(ctx context.Context) ([]Edge, error) { return s.Store.Dependencies(ctx, a1, a2) })
+}
+
+func (s *Around) Dependants(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 int) ([]job.ID, error) {
+	return around(s.Hook, ctx, "Dependants", func(ctx context.Context) ([]job.ID, error) { return s.Store.Dependants(ctx, a1, a2, a3) })
+}
+
+func (s *Around) MarkedChildren(ctx context.Context, a1 time.Duration, a2 int) ([]Child, error) {
+	return around(s.Hook, ctx, "MarkedChildren", func(ctx context.Context) ([]Child, error) { return s.Store.MarkedChildren(ctx, a1, a2) })
+}
+
+func (s *Around) FoldTokens(ctx context.Context, a1 Child, a2 FoldTokens) (TokensFolded, error) {
+	return around(s.Hook, ctx, "FoldTokens", func(ctx context.Context) (TokensFolded, error) { return s.Store.FoldTokens(ctx, a1, a2) })
+}
+
 func (s *Around) CreateTenant(ctx context.Context, a1 tenant.Tenant, a2 *audit.Entry) error {
 	return s.Hook(ctx, "CreateTenant", func(ctx context.Context) error { return s.Store.CreateTenant(ctx, a1, a2) })
 }
@@ -518,6 +616,56 @@ func (s *Around) FindBadges(ctx context.Context, a1 tenant.ID, a2 Page) (Listed[
 
 func (s *Around) DeleteBadge(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) (Badge, error) {
 	return around(s.Hook, ctx, "DeleteBadge", func(ctx context.Context) (Badge, error) { return s.Store.DeleteBadge(ctx, a1, a2, a3) })
+}
+
+func (s *Around) BeginBlob(ctx context.Context, a1 Blob) error {
+	return s.Hook(ctx, "BeginBlob", func(ctx context.Context) error { return s.Store.BeginBlob(ctx, a1) })
+}
+
+func (s *Around) PutChunks(ctx context.Context, a1 Blob, a2 int, a3 []Chunk) error {
+	return s.Hook(ctx, "PutChunks", func(ctx context.Context) error { return s.Store.PutChunks(ctx, a1, a2, a3) })
+}
+
+func (s *Around) EndBlob(ctx context.Context, a1 Blob) error {
+	return s.Hook(ctx, "EndBlob", func(ctx context.Context) error { return s.Store.EndBlob(ctx, a1) })
+}
+
+func (s *Around) Blob(ctx context.Context, a1 string) (Blob, error) {
+	return around(s.Hook, ctx, "Blob", func(ctx context.Context) (Blob, error) { return s.Store.Blob(ctx, a1) })
+}
+
+func (s *Around) Chunks(ctx context.Context, a1 [16]byte, a2 int, a3 int) ([]Chunk, error) {
+	return around(s.Hook, ctx, "Chunks", func(ctx context.Context) ([]Chunk, error) { return s.Store.Chunks(ctx, a1, a2, a3) })
+}
+
+func (s *Around) FindBlobs(ctx context.Context, a1 string, a2 string, a3 int) ([]Blob, error) {
+	return around(s.Hook, ctx, "FindBlobs", func(ctx context.Context) ([]Blob, error) { return s.Store.FindBlobs(ctx, a1, a2, a3) })
+}
+
+func (s *Around) DropBlob(ctx context.Context, a1 [16]byte) error {
+	return s.Hook(ctx, "DropBlob", func(ctx context.Context) error { return s.Store.DropBlob(ctx, a1) })
+}
+
+func (s *Around) SweepBlobs(ctx context.Context, a1 time.Time, a2 int) (Forgot, error) {
+	return around(s.Hook, ctx, "SweepBlobs", func(ctx context.Context) (Forgot, error) { return s.Store.SweepBlobs(ctx, a1, a2) })
+}
+
+func (s *Around) AddWorkflow(ctx context.Context, a1 WorkflowVersion) error {
+	return s.Hook(ctx, "AddWorkflow", func(ctx context.Context) error { return s.Store.AddWorkflow(ctx, a1) })
+}
+
+func (s *Around) WorkflowVersion(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 int) (WorkflowVersion, error) {
+	return around(s.Hook, ctx, "WorkflowVersion", func(ctx context.Context) (WorkflowVersion, error) { return s.Store.WorkflowVersion(ctx, a1, a2, a3) })
+}
+
+func (s *Around) WorkflowVersions(ctx context.Context, a1 tenant.ID, a2 job.ID, a3 int, a4 int) ([]WorkflowVersion, error) {
+	return around(s.Hook, ctx, "WorkflowVersions", func(ctx context.Context) ([]WorkflowVersion, error) {
+		return s.Store.WorkflowVersions(ctx, a1, a2, a3, a4)
+	})
+}
+
+func (s *Around) WorkflowUsers(ctx context.Context, a1 tenant.ID, a2 job.ID) ([]WorkflowUser, error) {
+	return around(s.Hook, ctx, "WorkflowUsers", func(ctx context.Context) ([]WorkflowUser, error) { return s.Store.WorkflowUsers(ctx, a1, a2) })
 }
 
 func (s *Around) AddOperation(ctx context.Context, a1 job.Operation, a2 Idempotency, a3 *audit.Entry) (Created, error) {

@@ -10,38 +10,38 @@ import (
 
 // Audit is the log of changes.
 //
-// An entry is written in the commit of the change that it is about. A method that changes something takes it as an argument, or in
-// the value that describes the change; nil writes none. An entry is never written where nothing was changed: a request that was
-// answered before is not answered by a second entry.
+// An entry is written in the commit of its change. A method that changes something takes it as an argument, or in the
+// value that describes the change; nil writes none. No entry is written if nothing changes: a repeated request does
+// not write a second entry.
 type Audit interface {
-	// Record writes an entry about something that is not in the store.
+	// Record writes an entry about something outside the store.
 	Record(ctx context.Context, e audit.Entry) error
-	// AuditEntries lists entries of a tenant, latest first.
+	// AuditEntries lists entries of a tenant, newest first.
 	AuditEntries(ctx context.Context, f AuditFilter, p Page) (AuditPage, error)
-	// SealAudit seals entries that are not sealed yet, some at a time, and says whether more are left. Only those are
-	// sealed before which none can be written any more; of two at once one waits for the other.
+	// SealAudit seals some of the unsealed entries, and reports whether more are left. It seals only entries before
+	// which none can be written any more; concurrent calls wait for each other.
 	SealAudit(ctx context.Context) (more bool, err error)
-	// AuditSeals lists up to limit seals of a tenant from behind a number, earliest first, and with each the entries
-	// that are stored from behind the last one of the seal before it to its own last.
+	// AuditSeals lists up to limit seals of a tenant after a number, earliest first, and with each the stored entries
+	// from after the last one of the previous seal up to its own last.
 	AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) ([]Sealed, error)
-	// StrayEntry is the first entry of a tenant behind a place that would be in a seal by now, and of which the caller has seen
-	// the last; 0: there is none.
+	// StrayEntry returns the first entry of a tenant after a position that should be in a seal by now, of which the
+	// caller has seen the last; 0: there is none.
 	StrayEntry(ctx context.Context, t tenant.ID, after int64) (int64, error)
 	// Unsealed counts the entries of a tenant that are not sealed yet.
 	Unsealed(ctx context.Context, t tenant.ID) (int64, error)
 }
 
-// AuditLife sets how long entries are kept: as long as history, by default. They are dropped by whole seals, except for a tenant's
-// last one, which the next follows.
+// AuditLife sets how long entries are kept: as long as history, by default. They are dropped by whole seals, except a
+// tenant's last one, which the next follows.
 const AuditLife = 365 * 24 * time.Hour
 
 // TidiedSeals limits how many seals Tidy drops; there may be more.
 const TidiedSeals = 10
 
-// AuditFilter chooses entries of a tenant; a zero field chooses all.
+// AuditFilter selects entries of a tenant; a zero field matches everything.
 type AuditFilter struct {
 	Tenant tenant.ID
-	Action string // or, where it ends with a dot, all that begin with it
+	Action string // or, if it ends with a dot, a prefix
 	Object string
 	By     string
 	Key    string
@@ -53,11 +53,11 @@ type AuditFilter struct {
 type AuditPage struct {
 	Entries []audit.Entry
 	Next    string
-	Partial bool // the search took its time, see ExecutionPage
+	Partial bool // the search ran out of time, see ExecutionPage
 	Total   Total
 }
 
-// Sealed is a seal and what is stored of its entries.
+// Sealed is a seal with its stored entries.
 type Sealed struct {
 	audit.Seal
 	Entries []audit.Entry

@@ -8,19 +8,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Calendars are named lists of what schedules leave out.
+// Calendars are named lists of times that schedules leave out.
 type Calendars interface {
-	// PutCalendar stores a calendar, in place of any of its name.
+	// PutCalendar creates or replaces a calendar.
 	PutCalendar(ctx context.Context, c Calendar, e *audit.Entry) error
 	// Calendar finds one; ErrNotFound if there is none.
 	Calendar(ctx context.Context, t tenant.ID, name string) (Calendar, error)
-	// Calendars lists a tenant's in order of their names.
+	// Calendars lists a tenant's calendars in order of their names.
 	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
-	// DeleteCalendar forgets one; ErrNotFound if there is none.
+	// DeleteCalendar deletes one; ErrNotFound if there is none.
 	DeleteCalendar(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error
 }
 
-// Calendar is a named list of what schedules leave out.
+// Calendar is a named list of times that schedules leave out.
 type Calendar struct {
 	Tenant    tenant.ID
 	Name      string

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// The stored forms: short names, nothing that is zero. Engines keep them as
-// bytes and never look inside, so a field may be added without a migration (and in form.go).
+// The stored forms have short names and omit zero values. Engines store them as bytes and never look inside, so a
+// field may be added without a migration (and in form.go).
 
 type storedTarget struct {
 	Kind    job.TargetKind    `json:"k"`
@@ -33,18 +33,20 @@ type storedTarget struct {
 	Artifact   string            `json:"a,omitempty"`
 	Entrypoint string            `json:"ep,omitempty"`
 	Env        map[string]string `json:"env,omitempty"`
+
+	Version int `json:"v,omitempty"`
 }
 
-// EncodeTarget is the stored form of what an execution runs.
+// EncodeTarget returns the stored form of a target.
 func EncodeTarget(t *job.Target) []byte { return AppendTarget(make([]byte, 0, 128), t) }
 
-// AppendTarget appends what EncodeTarget is.
+// AppendTarget appends the result of EncodeTarget.
 func AppendTarget(b []byte, t *job.Target) []byte {
-	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total, t.Command, t.Artifact, t.Entrypoint, t.Env}
+	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total, t.Command, t.Artifact, t.Entrypoint, t.Env, t.Version}
 	return s.append(b)
 }
 
-// DecodeTarget reads what EncodeTarget wrote.
+// DecodeTarget decodes the result of EncodeTarget.
 func DecodeTarget(b []byte) (job.Target, error) {
 	var s storedTarget
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -54,7 +56,7 @@ func DecodeTarget(b []byte) (job.Target, error) {
 		Kind: s.Kind, Timeout: s.Timeout, URL: s.URL, Method: s.Method, Headers: s.Headers,
 		ExpectStatus: s.Status, ExpectBody: s.Body, FollowRedirects: s.Follow, Handler: s.Handler,
 		WorkKind: s.Work, Duration: s.Length, FailAttempts: s.Fails, Stall: s.Stall, Total: s.Total,
-		Command: s.Command, Artifact: s.Artifact, Entrypoint: s.Entrypoint, Env: s.Env,
+		Command: s.Command, Artifact: s.Artifact, Entrypoint: s.Entrypoint, Env: s.Env, Version: s.Version,
 	}, nil
 }
 
@@ -78,7 +80,7 @@ type storedSpec struct {
 	Unique   string        `json:"uk,omitempty"`
 	Expires  time.Duration `json:"ex,omitempty"`
 	Redrive  time.Duration `json:"ar,omitempty"`
-	Total    time.Duration `json:"tt,omitempty"` // the target's, for those who read no target
+	Total    time.Duration `json:"tt,omitempty"` // the target's, for readers that do not read the target
 	GroupKey job.GroupKey  `json:"gk,omitempty"`
 
 	Cron     string        `json:"c,omitempty"` // this and what follows: of the schedule
@@ -95,14 +97,16 @@ type storedSpec struct {
 	CatchMax int           `json:"cl,omitempty"`
 	Paused   *time.Time    `json:"pa,omitempty"` // when its last pause began
 	Resumed  *time.Time    `json:"ra,omitempty"` // and when it ended
+
+	Parents []job.ID `json:"dep,omitempty"`
+	If      string   `json:"dif,omitempty"`
 }
 
-// EncodeSpec is the stored form of the parts of a definition that have no
-// column of their own. Key, name, schedule type, target, payload, priority and
-// tags have one.
+// EncodeSpec returns the stored form of the parts of a definition that have no column of their own. Key, name,
+// schedule type, target, payload, priority and tags have one.
 func EncodeSpec(j *job.Job) []byte { return AppendSpec(make([]byte, 0, 128), j) }
 
-// AppendSpec appends what EncodeSpec is.
+// AppendSpec appends the result of EncodeSpec.
 func AppendSpec(b []byte, j *job.Job) []byte {
 	d := &j.Definition
 	s := storedSpec{
@@ -116,19 +120,23 @@ func AppendSpec(b []byte, j *job.Job) []byte {
 	s.Cron, s.Zone, s.Day, s.Every, s.Jitter, s.MaxRuns, s.Calendar = x.Cron, x.Zone, x.Day, x.Every, x.Jitter, x.MaxRuns, x.Calendar
 	s.Overlap, s.CatchUp, s.CatchMax = d.Overlap, d.CatchUp, d.CatchUpLimit
 	s.Paused, s.Resumed = instant(j.PausedAt), instant(j.ResumedAt)
+	s.Parents, s.If = d.DependsOn, d.DependsIf
 	return s.append(b)
 }
 
-// CalendarMark returns a text that the stored form of a definition holds if, and only if, its schedule names the calendar: within a
-// text of JSON its quotes would be escaped.
+// CalendarMark returns a text that the stored form of a definition contains if and only if its schedule names the
+// calendar: within a JSON string its quotes would be escaped.
 func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
 
-// OwnerMark returns a text that the stored form of a definition holds if, and only if, the job has this owner.
+// OwnerMark returns a text that the stored form of a definition contains if and only if the job has this owner.
 func OwnerMark(owner string) []byte {
 	s := storedSpec{Owner: owner}
 	b := s.append(nil)
 	return b[1 : len(b)-1] // without the braces
 }
+
+// WorkflowMark returns a text that the stored form of a target begins with if and only if it is a workflow.
+func WorkflowMark() []byte { return []byte(`{"k":"workflow"`) }
 
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -144,7 +152,7 @@ func orZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// DecodeSpec reads what EncodeSpec wrote into the job.
+// DecodeSpec decodes the result of EncodeSpec into the job.
 func DecodeSpec(b []byte, j *job.Job) error {
 	var s storedSpec
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -164,10 +172,11 @@ func DecodeSpec(b []byte, j *job.Job) error {
 	}
 	d.Overlap, d.CatchUp, d.CatchUpLimit = s.Overlap, s.CatchUp, s.CatchMax
 	j.PausedAt, j.ResumedAt = orZero(s.Paused), orZero(s.Resumed)
+	d.DependsOn, d.DependsIf = s.Parents, s.If
 	return nil
 }
 
-// DecodeHeld reads of a job's spec what deciding an outcome needs.
+// DecodeHeld decodes the part of a job's spec that deciding an outcome needs.
 func DecodeHeld(b []byte, h *job.Held) error {
 	var j job.Job
 	err := DecodeSpec(b, &j)
@@ -180,12 +189,12 @@ type storedProgress struct {
 	Message string `json:"m,omitempty"`
 }
 
-// EncodeProgress is the stored form of progress, without its instant.
+// EncodeProgress returns the stored form of progress, without its instant.
 func EncodeProgress(percent int, message string) []byte {
 	return encode(storedProgress{percent, message})
 }
 
-// DecodeProgress reads what EncodeProgress wrote; nil for nothing.
+// DecodeProgress decodes the result of EncodeProgress; nil for nothing.
 func DecodeProgress(b []byte, at time.Time) (*job.Progress, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -202,7 +211,7 @@ func HeldUnique(key string) *job.Error {
 	return &job.Error{Type: job.CancelledError, Message: fmt.Sprintf("another execution with the unique key %q had not finished", key)}
 }
 
-// ReplacedBy returns why an execution is cancelled that one of a later instant replaces.
+// ReplacedBy returns the error of an execution that is cancelled because a later instant replaces it.
 func ReplacedBy(at time.Time) string {
 	return "replaced by the execution of " + at.UTC().Format(time.RFC3339)
 }
@@ -222,13 +231,13 @@ type storedEnd struct {
 	Metadata map[string]string `json:"md,omitempty"`
 }
 
-// EncodeSkip is the stored form of the ending of an execution that was skipped.
+// EncodeSkip returns the stored form of the end of a skipped execution.
 func EncodeSkip(metadata map[string]string) []byte { return encode(storedEnd{Metadata: metadata}) }
 
-// Overlapped is the ending of an execution that was skipped because of its overlap policy.
+// Overlapped returns the end of an execution that was skipped because of its overlap policy.
 func Overlapped() []byte { return EncodeSkip(map[string]string{"reason": string(job.SkipOverlap)}) }
 
-// DecodeMetadata reads what EncodeSkip wrote; nil if there is none.
+// DecodeMetadata decodes the result of EncodeSkip; nil if there is none.
 func DecodeMetadata(b []byte) map[string]string {
 	var s storedEnd
 	if len(b) == 0 || json.Unmarshal(b, &s) != nil {
@@ -237,7 +246,7 @@ func DecodeMetadata(b []byte) map[string]string {
 	return s.Metadata
 }
 
-// EncodeEnd is the stored form of an error and a response; nil when there is neither.
+// EncodeEnd returns the stored form of an error and a response; nil if there is neither.
 func EncodeEnd(e *job.Error, r *job.Response) []byte {
 	if e == nil && r == nil {
 		return nil
@@ -252,7 +261,7 @@ func EncodeEnd(e *job.Error, r *job.Response) []byte {
 	return encode(s)
 }
 
-// DecodeEnd reads what EncodeEnd wrote.
+// DecodeEnd decodes the result of EncodeEnd.
 func DecodeEnd(b []byte) (*job.Error, *job.Response, error) {
 	if len(b) == 0 {
 		return nil, nil, nil
@@ -280,10 +289,10 @@ func encode(v any) []byte {
 	return b
 }
 
-// ErrCursor says that a cursor was not made by this list.
+// ErrCursor means that a cursor was not made by this list.
 var ErrCursor = fmt.Errorf("the cursor is not one that this list gave")
 
-// EncodeCursor makes the cursor behind a row: its instant and its id.
+// EncodeCursor makes the cursor after a row: its instant and its id.
 func EncodeCursor(at time.Time, id [16]byte) string {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at.UnixMicro()))
@@ -291,14 +300,14 @@ func EncodeCursor(at time.Time, id [16]byte) string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// EncodePlace is the cursor behind what has a number: the last eight bytes of its id.
+// EncodePlace makes the cursor after a row with a number: it becomes the last eight bytes of the id.
 func EncodePlace(n int64) string {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[8:], uint64(n))
 	return EncodeCursor(time.UnixMicro(0), id)
 }
 
-// DecodeCursor reads what EncodeCursor made.
+// DecodeCursor decodes the result of EncodeCursor.
 func DecodeCursor(s string) (at time.Time, id [16]byte, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) != 24 {

@@ -17,7 +17,7 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 	target := job.Target{
 		Kind: job.HTTP, Timeout: time.Minute, URL: "u", Method: "M", Headers: map[string]string{"a": "b"}, ExpectStatus: []int{200}, ExpectBody: "x",
 		FollowRedirects: true, Handler: "h", WorkKind: "w", Duration: time.Second, FailAttempts: 3, Stall: time.Minute, Total: time.Hour,
-		Command: []string{"c"}, Artifact: "a", Entrypoint: "e", Env: map[string]string{"E": "v"},
+		Command: []string{"c"}, Artifact: "a", Entrypoint: "e", Env: map[string]string{"E": "v"}, Version: 4,
 	}
 	filled(t, target)
 	if got, err := DecodeTarget(EncodeTarget(&target)); err != nil || !reflect.DeepEqual(got, target) {

@@ -2,12 +2,11 @@ package engine
 
 import "strconv"
 
-// form writes a stored form of simple values as encode does, but several times
-// faster: each job that is created has two.
+// form encodes a stored form of simple values like encode does, but several times faster: each created job has two.
 type form struct {
 	b     []byte
 	begun int  // where the form begins
-	give  bool // something is in it that is left to encode
+	give  bool // it contains something that is left to encode
 }
 
 // append appends the target's form.
@@ -27,6 +26,7 @@ func (s *storedTarget) append(b []byte) []byte {
 	f.int("tt", int64(s.Total))
 	f.text("a", s.Artifact, false)
 	f.text("ep", s.Entrypoint, false)
+	f.int("v", int64(s.Version))
 	if f.give {
 		return append(b, encode(*s)...)
 	}
@@ -35,7 +35,7 @@ func (s *storedTarget) append(b []byte) []byte {
 
 // append appends the spec's form.
 func (s *storedSpec) append(b []byte) []byte {
-	f := form{b: b, begun: len(b), give: s.At != nil || s.Start != nil || s.End != nil || s.Paused != nil || s.Resumed != nil || len(s.Labels) > 0}
+	f := form{b: b, begun: len(b), give: s.At != nil || s.Start != nil || s.End != nil || s.Paused != nil || s.Resumed != nil || len(s.Labels)+len(s.Parents) > 0}
 	f.text("desc", s.Description, false)
 	f.int("r", int64(s.Retries))
 	f.text("b", string(s.Backoff), false)
@@ -64,6 +64,7 @@ func (s *storedSpec) append(b []byte) []byte {
 	f.text("ov", string(s.Overlap), false)
 	f.text("cu", string(s.CatchUp), false)
 	f.int("cl", int64(s.CatchMax))
+	f.text("dif", s.If, false)
 	if f.give {
 		return append(b, encode(*s)...)
 	}
@@ -78,7 +79,7 @@ func (f *form) name(n string) {
 	f.b = append(append(append(f.b, sep, '"'), n...), '"', ':')
 }
 
-// text writes a text; an empty one only if it must.
+// text writes a text; an empty one only if required.
 func (f *form) text(n, v string, must bool) {
 	if v == "" && !must {
 		return

@@ -7,7 +7,8 @@ import "context"
 // Method names a method of a port.
 type Method string
 
-// Hook runs a call of a store, or does not: it returns the call's error, or its own. It may call with another context.
+// Hook runs a call of a store, or does not: it returns the call's error, or its own. It may run the call with another
+// context.
 type Hook func(ctx context.Context, m Method, call func(context.Context) error) error
 
 // around runs a call that returns a result, which is zero if there is an error.

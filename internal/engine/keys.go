@@ -8,29 +8,29 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Keys are the API keys, known by a hash only.
+// Keys are the API keys, known only by a hash.
 type Keys interface {
-	// Bootstrap stores the key if there is none at all, and reports whether it did; two at once store one.
+	// Bootstrap stores the key if there is none at all, and reports whether it did; concurrent calls store one.
 	Bootstrap(ctx context.Context, k Key) (bool, error)
-	// Key finds a key by its hash that is not revoked, or ErrNotFound.
+	// Key finds a key that is not revoked by its hash, or fails with ErrNotFound.
 	Key(ctx context.Context, hash [32]byte) (Key, error)
-	// AddKey stores a key; ErrConflict where its tenant would have more than most that are not revoked. The idempotency
-	// key is of the tenant that asks.
+	// AddKey stores a key; ErrConflict if its tenant would have more than most keys that are not revoked. The
+	// idempotency key belongs to the calling tenant.
 	AddKey(ctx context.Context, asks tenant.ID, k Key, most int, i Idempotency, e *audit.Entry) (Created, error)
-	// RotateKey stores a key as AddKey does and, in the same commit, makes the key that it replaces expire, with an audit entry of its own;
-	// ErrNotFound if there is no such key.
+	// RotateKey stores a key as AddKey does and, in the same commit, sets an expiry on the key that it replaces, with
+	// its own audit entry; ErrNotFound if there is no such key.
 	RotateKey(ctx context.Context, asks tenant.ID, k Key, most int, old Replaced, i Idempotency, e *audit.Entry) (Created, error)
-	// Keys lists the keys of a tenant, newest first, also those that are revoked or have expired.
+	// Keys lists the keys of a tenant, newest first, including revoked and expired ones.
 	Keys(ctx context.Context, t tenant.ID) ([]Key, error)
-	// KeyOf finds one of a tenant's keys by its id; ErrNotFound if there is none.
+	// KeyOf finds a tenant's key by its id; ErrNotFound if there is none.
 	KeyOf(ctx context.Context, t tenant.ID, id string) (Key, error)
-	// RevokeKey revokes one of a tenant's keys; one that is revoked stays as it is. ErrNotFound if there is none,
-	// ErrConflict where it is the last of role system that works.
+	// RevokeKey revokes a tenant's key; a revoked one stays unchanged. ErrNotFound if there is none, ErrConflict if
+	// it is the last valid key of role system.
 	RevokeKey(ctx context.Context, t tenant.ID, id string, now time.Time, e *audit.Entry) error
-	// ExpireKey lets one of a tenant's keys expire at an instant, or when it would have anyway, if that is sooner;
-	// ErrNotFound if there is none.
+	// ExpireKey makes a tenant's key expire at an instant, unless it expires sooner anyway; ErrNotFound if there is
+	// none.
 	ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error
-	// UseKeys notes when keys were last of use.
+	// UseKeys records when keys were last used.
 	UseKeys(ctx context.Context, used map[string]time.Time) error
 	// HasTenant reports whether a tenant exists.
 	HasTenant(ctx context.Context, t tenant.ID) (bool, error)
@@ -46,15 +46,15 @@ type Key struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
 	RevokedAt time.Time // zero: it is not
-	UsedAt    time.Time // to about a minute; zero: never
+	UsedAt    time.Time // accurate to about a minute; zero: never
 }
 
-// Works reports whether the key is of use at an instant.
+// Works reports whether the key is valid at an instant.
 func (k Key) Works(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// Replaced names a key that another takes the place of.
+// Replaced names a key that is being replaced.
 type Replaced struct {
 	Tenant tenant.ID
 	ID     string

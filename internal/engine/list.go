@@ -7,8 +7,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Listed is one page of a list. Where it is Partial the search took its time: Next continues from where it came to, whatever it
-// has found.
+// Listed is one page of a list. If it is Partial, the search ran out of time: Next continues where it stopped,
+// whatever it has found.
 type Listed[T any] struct {
 	Rows    []T
 	Next    string
@@ -16,13 +16,18 @@ type Listed[T any] struct {
 	Total   Total
 }
 
-// listTime limits the time of a search of a list. It is longer than one of executions, for what it looks for is looked for
-// seldom, and whoever looks waits for it.
+// listTime limits the time of a search of a list. It is longer than that of executions, since such searches are rare
+// and their callers wait for them.
 const listTime = 50 * time.Millisecond
 
-// List is a page of what a filter chooses of a source. As Search it looks at so many rows at a time, and ends early where few
-// of very many are chosen. place is where a row stands.
+// List returns a page of what a filter selects from a source. Like Search it examines a number of rows at a time, and
+// ends early if few of very many match. place returns the position of a row.
 func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error) {
+	return ListAll(p, []SourceOf[T]{s}, place)
+}
+
+// ListAll is List over several sources. It looks at none further than the page goes that those before it have filled.
+func ListAll[T any](p Page, sources []SourceOf[T], place func(*T) Place) (Listed[T], error) {
 	var after Place
 	if p.Cursor != "" {
 		at, id, err := DecodeCursor(p.Cursor)
@@ -31,9 +36,11 @@ func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error)
 		}
 		after = Place{at, id}
 	}
-	w := walk[T]{limit: max(p.Limit, 1), picky: true, time: listTime, counting: countTime, begun: time.Now(), place: place, bytes: func(*T) int { return 0 }}
-	if err := w.through(s, after); err != nil {
-		return Listed[T]{}, err
+	w := walk[T]{limit: max(p.Limit, 1), picky: true, narrow: true, time: listTime, counting: countTime, begun: time.Now(), place: place, bytes: func(*T) int { return 0 }}
+	for _, s := range sources {
+		if err := w.through(s, after); err != nil {
+			return Listed[T]{}, err
+		}
 	}
 	var out Listed[T]
 	var next Place
@@ -41,30 +48,36 @@ func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error)
 	if !next.IsZero() {
 		out.Next = EncodeCursor(next.At, next.ID)
 	}
-	var err error
 	switch {
 	case p.Uncounted:
 	case out.Next == "" && after.IsZero():
 		out.Total.Count = int64(len(out.Rows))
 	default:
-		out.Total, err = w.count(true, s)
+		for _, s := range sources {
+			t, err := w.count(true, s)
+			if err != nil {
+				return out, err
+			}
+			out.Total.Count += t.Count
+			out.Total.Estimate = out.Total.Estimate || t.Estimate
+		}
 		out.Total.include(len(out.Rows), out.Next != "" && !out.Partial)
 	}
-	return out, err
+	return out, nil
 }
 
-// everywhere is the instant of places that an id alone tells.
+// everywhere is the instant of places that are defined by an id alone.
 var everywhere = time.UnixMicro(1).UTC()
 
-// IDPlace is a place in a list that goes by ids.
+// IDPlace returns a place in a list ordered by ids.
 func IDPlace(id [16]byte) Place { return Place{everywhere, job.ExecutionID(id)} }
 
-// NumberPlace is a place in a list that goes by numbers, and Number is the number.
+// NumberPlace returns a place in a list ordered by numbers.
 func NumberPlace(n int64) Place {
 	p := Place{At: everywhere}
 	binary.BigEndian.PutUint64(p.ID[8:], uint64(n))
 	return p
 }
 
-// Number is the number of a NumberPlace.
+// Number returns the number of a NumberPlace.
 func (p Place) Number() int64 { return int64(binary.BigEndian.Uint64(p.ID[8:])) }

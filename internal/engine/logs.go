@@ -16,35 +16,35 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Logs keep what attempts write. A log goes with the execution: Tidy drops what is of none that is known.
+// Logs store the output of attempts. A log exists as long as its execution: Tidy drops those of unknown executions.
 type Logs interface {
-	// AppendLogs stores chunks, each only while its lease is held by its worker and the attempt's log ends where it is to
-	// begin, and answers in order with how far each log has come. Of chunks that begin at one place one is stored.
+	// AppendLogs stores chunks, each only while its worker holds its lease and the attempt's log ends where the chunk
+	// begins, and returns in order the head of each log. Of chunks that begin at the same place one is stored.
 	AppendLogs(ctx context.Context, as []LogAppend) ([]LogAppended, error)
-	// Logs reads the log of an execution, attempt by attempt, from a place on: whole chunks, the first of which may begin
-	// before it. ErrNotFound also for another tenant's execution.
+	// Logs reads the log of an execution, attempt by attempt, from a position on: whole chunks, the first of which
+	// may begin before it. ErrNotFound also for another tenant's execution.
 	Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q LogQuery) ([]LogChunk, error)
 	// LogLines counts the lines of an execution's log, of one attempt or of all where it is 0.
 	LogLines(ctx context.Context, t tenant.ID, id job.ExecutionID, attempt int) (int64, error)
 }
 
-// LogAppend is a chunk of a log that is to be stored.
+// LogAppend is a chunk of a log to be stored.
 type LogAppend struct {
 	job.Lease
 	Worker job.WorkerID
 	From   int         // the number of its first line
-	To     job.LogHead // how far the log has come with it
+	To     job.LogHead // the head of the log after the append
 	Data   []byte      // of EncodeLog
 }
 
 // LogAppended is the outcome of an append.
 type LogAppended struct {
 	Stored bool
-	Held   bool        // the lease is held by the worker
-	Head   job.LogHead // of the attempt's log as it is now
+	Held   bool        // the worker holds the lease
+	Head   job.LogHead // the current head of the attempt's log
 }
 
-// LogQuery asks for a part of a log.
+// LogQuery selects a part of a log.
 type LogQuery struct {
 	Attempt int // its number; 0: all
 	From    job.LogPlace
@@ -56,12 +56,12 @@ type LogChunk struct {
 	Token   job.Token
 	Attempt int
 	From    int // the number of its first line
-	To      int // behind its last
+	To      int // after its last
 	Data    []byte
 }
 
-// logForm is the form of a stored chunk: behind it, compressed, for each line its instant (in microseconds, as the
-// difference to the line before), its stream's name and its text, each behind its length.
+// logForm is the format of a stored chunk. It is followed, compressed, by each line: its instant (in microseconds,
+// relative to the previous line), its stream's name and its text, each preceded by its length.
 const logForm = 1
 
 var deflaters = sync.Pool{New: func() any {
@@ -72,7 +72,7 @@ var deflaters = sync.Pool{New: func() any {
 	return w
 }}
 
-// EncodeLog is the stored form of lines.
+// EncodeLog returns the stored form of lines.
 func EncodeLog(lines []job.LogLine) []byte {
 	var raw []byte
 	var last int64
@@ -99,12 +99,12 @@ func EncodeLog(lines []job.LogLine) []byte {
 	return out.Bytes()
 }
 
-// maxRawLog bounds what a stored chunk may unfold to: lines of a full chunk, each as small as can be, and a long one.
+// maxRawLog limits the decompressed size of a stored chunk: a full chunk of minimal lines, and a long one.
 const maxRawLog = 4 << 20
 
 var errLog = errors.New("a stored log cannot be read")
 
-// DecodeLog reads lines from their stored form.
+// DecodeLog decodes lines from their stored form.
 func DecodeLog(data []byte) ([]job.LogLine, error) {
 	if len(data) == 0 || data[0] != logForm {
 		return nil, fmt.Errorf("%w: its form is not known", errLog)

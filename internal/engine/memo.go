@@ -6,20 +6,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Memo decodes stored definitions, and those that are alike once: of very many jobs that are due together most are. It is
-// safe for concurrent use. What it gives out shares lists and maps, and is only to be read.
+// Memo decodes stored definitions, identical ones only once: among many jobs due together most are. It is safe for
+// concurrent use. Its results share lists and maps, and must not be modified.
 type Memo struct {
 	mu   sync.RWMutex
 	jobs map[string]*job.Job // guarded by mu: by the stored form
 }
 
-// What is kept stays below a few megabytes: a full memo is emptied, and fills again with what is in use.
+// The memo stays below a few megabytes: when full it is emptied, and refills with what is in use.
 const (
 	maxMemos    = 1024
 	maxMemoForm = 2048 // bytes of one
 )
 
-// Decode reads a stored spec and target into a job of which the schedule's type is set.
+// Decode decodes a stored spec and target into a job whose schedule type is set.
 func (m *Memo) Decode(spec, target []byte, j *job.Job) error {
 	var room [512]byte
 	key := append(append(append(room[:0], byte(j.Schedule.Type)), spec...), target...) // no JSON object begins another
@@ -41,6 +41,7 @@ func (m *Memo) Decode(spec, target []byte, j *job.Job) error {
 	d.MaxConcurrent, d.ConcurrencyKey, d.UniqueKey, d.ExpiresAfter, d.AutoRedriveAfter = k.MaxConcurrent, k.ConcurrencyKey, k.UniqueKey, k.ExpiresAfter, k.AutoRedriveAfter
 	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = k.Description, k.Owner, k.Runbook, k.Queue, k.Labels
 	d.Overlap, d.CatchUp, d.CatchUpLimit = k.Overlap, k.CatchUp, k.CatchUpLimit
+	d.DependsOn, d.DependsIf = k.DependsOn, k.DependsIf
 	return nil
 }
 

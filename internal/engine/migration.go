@@ -23,8 +23,8 @@ type Migration struct {
 	Oldest  int    // a server that knows the steps up to this one works with the database after this step
 }
 
-// oldest is the line of a step that says which servers may run on when it was applied: those that know the steps up to
-// that number. A step without it is one that all servers must know.
+// oldest is the line of a step that says which servers may keep running when it is applied: those that know the steps
+// up to that number. A step without it is one that all servers must know.
 var oldest = regexp.MustCompile(`(?m)^-- works with: ([0-9]{4})$`)
 
 // Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order and without gaps.
@@ -57,7 +57,7 @@ func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 	return ms, nil
 }
 
-// Applied is a step that a database has had.
+// Applied is a step that was applied to a database.
 type Applied struct {
 	Version int
 	Name    string
@@ -66,8 +66,8 @@ type Applied struct {
 	At      time.Time
 }
 
-// PendingMigrations returns what is left to apply. It fails with ErrSchema if the database is not one that this version may
-// change: see Foreign.
+// PendingMigrations returns the steps left to apply. It fails with ErrSchema if this version may not change the
+// database: see Foreign.
 func PendingMigrations(all []Migration, done []Applied) ([]Migration, error) {
 	if err := Foreign(all, done); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func PendingMigrations(all []Migration, done []Applied) ([]Migration, error) {
 	return pending, nil
 }
 
-// Foreign says why a database is not for this version: a step was applied with another text, or the database has had a
-// newer step that does not say that this version can work with it.
+// Foreign returns why a database does not fit this version: a step was applied with another text, or the database has
+// a newer step that does not declare itself compatible with this version.
 func Foreign(all []Migration, done []Applied) error {
 	known := make(map[int]Migration, len(all))
 	for _, m := range all {
@@ -105,7 +105,7 @@ func Foreign(all []Migration, done []Applied) error {
 	return nil
 }
 
-// Outdated says which steps a database lacks before this version can work with it; nil: none.
+// Outdated returns the steps a database lacks before this version can work with it; nil: none.
 func Outdated(all []Migration, done []Applied) error {
 	pending, err := PendingMigrations(all, done)
 	if err != nil || len(pending) == 0 {
@@ -115,16 +115,16 @@ func Outdated(all []Migration, done []Applied) error {
 		ErrSchema, len(all)-len(pending), len(all), pending[0].Version, pending[0].Name)
 }
 
-// Step is a migration, as a database and this version know it.
+// Step is a migration, as known to a database and to this version.
 type Step struct {
 	Version int
 	Name    string
 	SQL     string    // "": this version does not know it
 	At      time.Time // zero: it was not applied
-	Rolling bool      // servers that do not know it may run on
+	Rolling bool      // servers that do not know it may keep running
 }
 
-// Steps lists the steps that a database has had and those to come, in their order.
+// Steps lists the applied and the pending steps of a database, in order.
 func Steps(all []Migration, done []Applied) []Step {
 	var out []Step
 	applied := map[int]Applied{}
@@ -143,10 +143,11 @@ func Steps(all []Migration, done []Applied) []Step {
 	return out
 }
 
-// Schema describes a store's schema, before it is this version's too.
+// Schema describes a store's schema, even if it is not yet this version's.
 type Schema interface {
-	// Steps lists the steps that the database has had, and those that Migrate would apply.
+	// Steps lists the applied steps, and those that Migrate would apply.
 	Steps(ctx context.Context) ([]Step, error)
-	// CheckSchema is ErrSchema where Migrate would have to apply anything, or could not, and says what to do; else the store is ready for use.
+	// CheckSchema returns nil if the store is ready for use. It returns ErrSchema, with what to do, if Migrate would
+	// have to apply something, or could not.
 	CheckSchema(ctx context.Context) error
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Notices holds notification rules, and what the search for events needs.
+// Notices holds notification rules, and the state of the search for events.
 type Notices interface {
-	// PutRule stores a rule, in place of any of its name, whose creation it keeps. A new one that would be more than most for its tenant is
-	// ErrConflict.
+	// PutRule creates or replaces a rule, keeping its creation time. ErrConflict if a new rule would exceed most for
+	// its tenant.
 	PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error
 	// Rule finds one; ErrNotFound if there is none.
 	Rule(ctx context.Context, t tenant.ID, name string) (notice.Rule, error)
 	// Rules lists a tenant's rules in the order of their creation; of all tenants, if none is named.
 	Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error)
-	// DeleteRule forgets a rule and its alarms; ErrNotFound if there is none.
+	// DeleteRule deletes a rule and its alarms; ErrNotFound if there is none.
 	DeleteRule(ctx context.Context, t tenant.ID, name string, e *audit.Entry) error
 
-	// Alarms lists those of all tenants that have not ended.
+	// Alarms lists the ongoing alarms of all tenants.
 	Alarms(ctx context.Context) ([]notice.Alarm, error)
-	// SetAlarms stores alarms that began and forgets those that ended. One that is stored already keeps its beginning.
+	// SetAlarms stores new alarms and deletes those that ended. One that is stored already keeps its beginning.
 	SetAlarms(ctx context.Context, began, ended []notice.Alarm) error
-	// Watched says how far the search for events has come; zero before the first.
+	// Watched returns how far the search for events has come; zero before the first.
 	Watched(ctx context.Context) (time.Time, error)
-	// SetWatched moves that on; never back.
+	// SetWatched advances that position, never back.
 	SetWatched(ctx context.Context, at time.Time) error
 }
 

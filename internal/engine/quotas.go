@@ -8,20 +8,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Charge is what was used of a bucket.
+// Charge is the usage of a bucket.
 type Charge struct {
 	Bucket string
 	Rate   job.Rate
 	N      int           // 0: only to see
-	Ago    time.Duration // when the first of it was used: since then the bucket has been filling again
+	Ago    time.Duration // when the first of it was used: the bucket has been refilling since
 }
 
-// CountAge returns how long a count of active jobs stays valid: counting takes time that grows with it.
+// CountAge returns how long a count of active jobs stays valid: counting takes longer the more there are.
 func CountAge(jobs int64) time.Duration {
 	return min(time.Duration(jobs)*20*time.Microsecond, 30*time.Second)
 }
 
-// EncodeOverrides is the stored form of what an operator has set for a tenant; "" for nothing.
+// EncodeOverrides returns the stored form of a tenant's overrides; "" for none.
 func EncodeOverrides(o tenant.Overrides) string {
 	if o == (tenant.Overrides{}) {
 		return ""
@@ -33,7 +33,7 @@ func EncodeOverrides(o tenant.Overrides) string {
 	return string(data)
 }
 
-// DecodeOverrides reads it. What a later version has written beside is passed over.
+// DecodeOverrides decodes the stored form. It ignores fields that a later version has added.
 func DecodeOverrides(s string) (o tenant.Overrides, err error) {
 	if s != "" {
 		err = json.Unmarshal([]byte(s), &o)

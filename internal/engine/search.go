@@ -10,28 +10,28 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// ExecutionFilter chooses executions; a zero field chooses all.
+// ExecutionFilter selects executions; a zero field matches everything.
 type ExecutionFilter struct {
 	Tenant   tenant.ID
 	Job      job.ID
 	Statuses []job.Status
 	Triggers []job.Trigger
 	Worker   job.WorkerID // that holds it, or held it last
-	JobName  string       // exactly, as the job is named now
+	JobName  string       // exactly the job's current name
 	Tag      string       // of the job, as it is now
-	Text     string       // in any case, anywhere in the job's name or, of what has finished, in its error's type or message
+	Text     string       // contained, ignoring case, in the job's name or, for finished ones, in the error's type or message
 	From     time.Time    // scheduled at or after
 	Until    time.Time    // scheduled before
-	Finished time.Time    // at or after; what lives has not
-	Kept     time.Time    // of what has finished: at or after
+	Finished time.Time    // at or after; live ones do not match
+	Kept     time.Time    // for finished ones: at or after
 }
 
-// picky reports whether it passes over executions that its tenant, job and instants choose.
+// picky reports whether it filters executions beyond their tenant, job and instants.
 func (f *ExecutionFilter) picky() bool {
 	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.JobName != "" || f.Tag != "" || f.Text != "" || !f.Finished.IsZero()
 }
 
-// Tables reports in which of the two parts, what lives and what has finished, there may be any that it chooses.
+// Tables reports which of the two parts, live and finished executions, may contain matches.
 func (f *ExecutionFilter) Tables() (live, past bool) {
 	live, past = len(f.Statuses) == 0, len(f.Statuses) == 0
 	for _, x := range f.Statuses {
@@ -40,12 +40,12 @@ func (f *ExecutionFilter) Tables() (live, past bool) {
 	return live && f.Finished.IsZero(), past
 }
 
-// Unwell reports whether it chooses, of what has finished, only what did not succeed.
+// Unwell reports whether it selects only those finished executions that did not succeed.
 func (f *ExecutionFilter) Unwell() bool {
 	return len(f.Statuses) > 0 && !slices.Contains(f.Statuses, job.Succeeded)
 }
 
-// Mentions reports whether an execution holds the text that is asked for, or none is.
+// Mentions reports whether an execution contains the requested text, or none is requested.
 func (f *ExecutionFilter) Mentions(e *job.Execution) bool {
 	if f.Text == "" {
 		return true
@@ -53,8 +53,8 @@ func (f *ExecutionFilter) Mentions(e *job.Execution) bool {
 	return job.Mentions(e.JobName, f.Text) || e.Status.Final() && e.Error != nil && e.Error.Mentions(f.Text)
 }
 
-// ExecutionPage is one page of executions. Where it is Partial the search took its time, or what it found is long: Next goes
-// on from where it came to, whatever it has found.
+// ExecutionPage is one page of executions. If it is Partial, the search ran out of time, or its results are long:
+// Next continues where it stopped, whatever it has found.
 type ExecutionPage struct {
 	Executions []job.Execution
 	Next       string
@@ -62,14 +62,14 @@ type ExecutionPage struct {
 	Total      Total
 }
 
-// Place is a place in a list of executions, which is that of the latest scheduled time, and of the greatest id, first. The
-// zero place stands before all and, where something ends there, behind all.
+// Place is a position in a list of executions, which begins with the latest scheduled time and the greatest id. The
+// zero place is before all others or, as an end, after them.
 type Place struct {
 	At time.Time
 	ID job.ExecutionID
 }
 
-// IsZero reports whether it is no place within the list.
+// IsZero reports whether it is not a position within the list.
 func (p Place) IsZero() bool { return p.At.IsZero() }
 
 func (p Place) compare(o Place) int {
@@ -78,32 +78,34 @@ func (p Place) compare(o Place) int {
 
 func placeOf(e *job.Execution) Place { return Place{e.ScheduledAt, e.ID} }
 
-// Span is a part of a list: behind After, down to Until, which is in it.
+// Span is a part of a list: after After, down to and including Until.
 type Span struct{ After, Until Place }
 
-// Source is a part of a list of executions that one index gives in its order.
+// Source is a part of a list of executions that one index returns in its order.
 type Source = SourceOf[job.Execution]
 
-// SourceOf is a list, or a part of one, that an index gives in its order.
+// SourceOf is a list, or a part of one, that an index returns in its order.
 type SourceOf[T any] interface {
-	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero if there are fewer.
+	// Nth returns the place of the n-th row after a place, whether or not the filter selects it; zero if there are
+	// fewer.
 	Nth(after Place, n int) (Place, error)
-	// Read lists up to limit of a span that the filter chooses; fewer where the page is bounded and these hold PageBytes.
+	// Read lists up to limit rows of a span that the filter selects; fewer if the page is bounded and they contain
+	// PageBytes.
 	Read(in Span, limit int) ([]T, error)
-	// Count counts up to limit of a span that the filter chooses.
+	// Count counts up to limit rows of a span that the filter selects.
 	Count(in Span, limit int) (int64, error)
-	// Rows is about how many there are, whether or not the filter chooses them.
+	// Rows estimates the number of rows, whether or not the filter selects them.
 	Rows() (int64, error)
 }
 
-// PageBytes limits how much of a source a bounded page holds, except for the last execution.
+// PageBytes limits the size of a bounded page from one source, except for the last execution.
 const PageBytes = 8 << 20
 
-// Bytes returns the size of an execution's parts that may be long.
+// Bytes returns the size of the potentially long parts of an execution.
 func Bytes(e *job.Execution) int { return len(e.Result) + len(e.Payload) }
 
-// Search lists what a filter chooses of several sources as one page. Behind the same cursor it neither repeats nor passes
-// over what stays, whatever comes and goes between, as long as all sources are read in one snapshot.
+// Search lists what a filter selects from several sources as one page. With the same cursor it neither repeats nor
+// skips unchanged rows, whatever is added or removed in between, as long as all sources are read in one snapshot.
 func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error) {
 	var after Place
 	if p.Cursor != "" {
@@ -147,7 +149,7 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 	return out, nil
 }
 
-// include makes a total no smaller than what is known of its list, a page and whether there is more behind it: an estimate may be.
+// include raises an estimated total to what is known of its list: a page, and whether there is more after it.
 func (t *Total) include(found int, more bool) {
 	if more {
 		found++
@@ -158,28 +160,29 @@ func (t *Total) include(found int, more bool) {
 }
 
 const (
-	searchTime  = 25 * time.Millisecond // after which a search begins no further step
-	searchFirst = 500                   // rows that its first step looks at, in each source
+	searchTime  = 25 * time.Millisecond // after this time a search begins no further step
+	searchFirst = 500                   // rows that its first step examines, in each source
 	searchStep  = 3000                  // and any
-	countRows   = 15_000                // that counting looks at, where the filter passes over some
-	countTime   = 30 * time.Millisecond // about which counting them may take
+	countRows   = 15_000                // rows that counting examines, if the filter skips some
+	countTime   = 30 * time.Millisecond // approximate time limit of counting
 )
 
-// walk gathers a page.
+// walk collects a page.
 type walk[T any] struct {
 	limit    int
 	picky    bool
 	bounded  bool
+	narrow   bool          // no source is looked at behind the place where the page ends already
 	time     time.Duration // that gathering may take
 	counting time.Duration // that counting may take
 	begun    time.Time
 	place    func(*T) Place
 	bytes    func(*T) int
 	found    []T
-	end      Place // all sources were looked at down to here; zero: to their ends
+	end      Place // all sources were examined down to here; zero: to their ends
 }
 
-// through looks at one source, until there is a page and one more, or the time is over.
+// through examines one source, until there is a page and one more row, or time is up.
 func (w *walk[T]) through(s SourceOf[T], after Place) error {
 	n := 0
 	for step, looked := searchFirst, 0; ; step = w.step(step, looked) {
@@ -189,6 +192,10 @@ func (w *walk[T]) through(s SourceOf[T], after Place) error {
 			if until, err = s.Nth(after, step); err != nil {
 				return err
 			}
+		}
+		last := w.narrow && !w.end.IsZero() && (until.IsZero() || until.compare(w.end) > 0)
+		if last {
+			until = w.end
 		}
 		es, err := s.Read(Span{after, until}, w.limit+1-n)
 		if err != nil {
@@ -205,7 +212,7 @@ func (w *walk[T]) through(s SourceOf[T], after Place) error {
 		case n > w.limit || w.bounded && bytes >= PageBytes:
 			w.stop(w.place(&es[len(es)-1]))
 			return nil
-		case until.IsZero():
+		case until.IsZero() || last:
 			return nil
 		case time.Since(w.begun) > w.time:
 			w.stop(until)
@@ -215,7 +222,7 @@ func (w *walk[T]) through(s SourceOf[T], after Place) error {
 	}
 }
 
-// step returns how many rows to examine next: more and more, but no more than fit into the remaining time.
+// step returns how many rows to examine next: increasing, but no more than fit into the remaining time.
 func (w *walk[T]) step(last, looked int) int {
 	if w.time == searchTime {
 		return min(4*last, searchStep)
@@ -225,7 +232,7 @@ func (w *walk[T]) step(last, looked int) int {
 	return max(searchFirst, min(4*last, int(fit)))
 }
 
-// stop notes that a source was not looked at behind a place.
+// stop records that a source was not examined after a place.
 func (w *walk[T]) stop(at Place) {
 	if w.end.IsZero() || at.compare(w.end) < 0 {
 		w.end = at
@@ -250,8 +257,8 @@ func (w *walk[T]) page() (found []T, next Place, partial bool) {
 	return found, next, partial
 }
 
-// count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows: first of few, and
-// then of more, if these have shown that there is time for it.
+// count counts what the filter selects from a source: exactly, or in proportion to what it selects among the newest
+// rows. It examines few rows first, and more if there is time.
 func (w *walk[T]) count(picky bool, s SourceOf[T]) (Total, error) {
 	if !picky {
 		return w.countIn(false, s, 0)

@@ -1,7 +1,7 @@
 package engine
 
-// Settings is the part of a store that people and operators set, and what is counted for them to look at. It is off the hot path:
-// package sqlstore implements it for every SQL database.
+// Settings is the part of a store that people and operators configure, and the counts shown to them. It is off the
+// hot path: package sqlstore implements it for every SQL database.
 type Settings interface {
 	Tenants
 	Keys
@@ -11,6 +11,8 @@ type Settings interface {
 	Calendars
 	Notices
 	Badges
+	Blobs
+	Workflows
 	Operations
 	Audit
 	Counts

@@ -8,19 +8,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// SignIns are people's, in a browser: each stands for the credential that it was made with, for a while. Of what the browser
-// has the store keeps a hash.
+// SignIns are the sign-ins of people's browsers: each stands for a credential for a while. The store keeps a hash of
+// the browser's cookie.
 type SignIns interface {
-	// AddSignIn stores one, and forgets those that are over and, beyond most, those that the same credential made first.
+	// AddSignIn stores a sign-in, and drops expired ones and the oldest ones of the same credential beyond most.
 	AddSignIn(ctx context.Context, s SignIn, most int, e *audit.Entry) error
-	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key expires, at the
-	// latest. Whether it has ended is for the caller to say.
+	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key
+	// expires, at the latest. The caller checks whether it has ended.
 	SignIn(ctx context.Context, hash [32]byte) (SignIn, error)
-	// FindSignIns lists those of a tenant that have not ended, newest first.
+	// FindSignIns lists the active sign-ins of a tenant, newest first.
 	FindSignIns(ctx context.Context, f SignInFilter, p Page) (Listed[SignIn], error)
-	// EndSignIn forgets one; ErrNotFound if there is none.
+	// EndSignIn ends one; ErrNotFound if there is none.
 	EndSignIn(ctx context.Context, hash [32]byte, e *audit.Entry) error
-	// UseSignIns notes when some were last of use.
+	// UseSignIns records when some were last used.
 	UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error
 }
 
@@ -37,21 +37,21 @@ type SignIn struct {
 	EndsAt    time.Time
 }
 
-// Place returns the position in a list. Half of its hash is enough to tell it from others of the same instant.
+// Place returns the position in a list. Half of its hash is enough to distinguish it from others of the same instant.
 func (s *SignIn) Place() Place { return SignInPlace(s.CreatedAt, s.Hash[:]) }
 
-// SignInPlace is the place of the one that was made at an instant and has the hash. Of two hashes the shorter one that the
-// other begins with is the lesser, so that the place stands right behind its sign-in, where lists continue.
+// SignInPlace returns the place of the sign-in with an instant and a hash. If one hash is a prefix of the other, the
+// shorter one is less, so the place is right after its sign-in, where lists continue.
 func SignInPlace(at time.Time, hash []byte) Place {
 	p := Place{At: at}
 	copy(p.ID[:], hash)
 	return p
 }
 
-// SignInFilter chooses sign-ins of a tenant. Those whose key is revoked, or has expired by Now, have ended.
+// SignInFilter selects sign-ins of a tenant. Those whose key is revoked, or has expired by Now, have ended.
 type SignInFilter struct {
 	Tenant    tenant.ID
 	ID        string    // "": all
 	Now       time.Time // what ends by then has ended
-	UsedAfter time.Time // what was not used since has ended
+	UsedAfter time.Time // those not used since have ended
 }

@@ -13,28 +13,30 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Tallies are sums over what happened, and short looks at it, for those who look at a tenant or a job as a whole. What is
-// kept here is counted by servers, beside the commits that it is about: it is for showing, not for keeping books.
+// Tallies are counts of what happened, and short views of it, for summaries of a tenant or a job. Servers count
+// beside the commits, not in them: the counts are for display, not for accounting.
 type Tallies interface {
-	// TenantMinutes sums up what all servers counted of a tenant ("": of all together), from the minute of an instant on, the
-	// first one first. A minute in which nothing happened is left out; what is older than a day is forgotten.
+	// TenantMinutes sums up the counts of all servers for a tenant ("": for all together), from the minute of an
+	// instant on, earliest first. Empty minutes are left out; those older than a day are dropped.
 	TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]TenantMinute, error)
-	// KeepDepths keeps how much waited and ran in a minute, unless another server has done so, and says whether it did.
+	// KeepDepths stores how many executions waited and ran in a minute, unless another server has done so, and
+	// reports whether it did.
 	KeepDepths(ctx context.Context, at time.Time, ds []TenantDepths) (bool, error)
-	// Depths lists how much waited and ran of a tenant ("": of all together) from the minute of an instant on, earliest first.
+	// Depths lists how many executions of a tenant ("": of all together) waited and ran, from the minute of an
+	// instant on, earliest first.
 	Depths(ctx context.Context, t tenant.ID, from time.Time) ([]DepthMinute, error)
-	// JobDays lists what came of a job's executions on days from one on and before another, earliest first, without those on
-	// which there was none. A year and a month are kept.
+	// JobDays lists the outcomes of a job's executions by day, from one day up to but excluding another, earliest
+	// first, without empty days. A year and a month are kept.
 	JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]JobDay, error)
-	// Failures lists up to limit failures of a tenant, or of one of its jobs and those that are not distinguished, from the hour of an
-	// instant on, the latest hours first.
+	// Failures lists up to limit failures of a tenant, or of one of its jobs and those whose job is not
+	// distinguished, from the hour of an instant on, latest hours first.
 	Failures(ctx context.Context, f FailureFilter, limit int) ([]Failure, error)
-	// Revisions lists the revisions of a job that were replaced, given the job as it is now: those before one (0: all), latest first,
-	// up to limit.
+	// Revisions lists the replaced revisions of a job, given its current state: those before one (0: all), newest
+	// first, up to limit.
 	Revisions(ctx context.Context, now job.Job, before, limit int) ([]Revision, error)
 }
 
-// For how long tallies are kept.
+// How long tallies are kept.
 const (
 	TenantMinutesKept = 25 * time.Hour
 	FailuresKept      = 8 * 24 * time.Hour
@@ -45,18 +47,18 @@ const (
 
 // Tally holds a server's counts.
 type Tally struct {
-	Minutes  []TenantMinute // in place of what it said of them before
-	Days     []JobDay       // that are added to what is there
+	Minutes  []TenantMinute // these replace its earlier values
+	Days     []JobDay       // these are added to the existing ones
 	Failures []Failure      // likewise
 }
 
-// DelayBounds are the upper bounds of the buckets of trigger delays; what is longer than the last has its own.
+// DelayBounds are the upper bounds of the buckets of trigger delays; longer ones have their own bucket.
 var DelayBounds = [...]time.Duration{
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 50 * time.Second, 100 * time.Second, 200 * time.Second, 500 * time.Second, 1000 * time.Second,
 }
 
-// DelayBucket is the bucket of a delay.
+// DelayBucket returns the bucket of a delay.
 func DelayBucket(d time.Duration) int {
 	i, _ := slices.BinarySearch(DelayBounds[:], d)
 	return i
@@ -67,18 +69,18 @@ type TenantMinute struct {
 	Tenant    tenant.ID // "": all
 	At        time.Time // its beginning
 	Started   int64     // attempts
-	Succeeded int64     // executions, and so the next four
+	Succeeded int64     // executions, like the next four
 	Failed    int64
 	TimedOut  int64
 	Cancelled int64
 	Dead      int64 // became dead letters
 	Skipped   int64 // instants that were not run
-	Retried   int64 // attempts that failed, and that another one follows
+	Retried   int64 // failed attempts that are followed by another
 	Waited    int64 // executions that started for the first time
 	Wait      time.Duration
 	MaxWait   time.Duration
 	MaxDelay  time.Duration
-	Delays    [len(DelayBounds) + 1]int64 // first starts of what schedules fired, by how late they were fired
+	Delays    [len(DelayBounds) + 1]int64 // first starts of scheduled executions, by how late they fired
 }
 
 // Fired returns how many executions of schedules started for the first time.
@@ -97,7 +99,7 @@ func (m *TenantMinute) Within(d time.Duration) (n int64) {
 	return n
 }
 
-// Add adds what happened elsewhere, or in another minute.
+// Add adds counts from elsewhere, or of another minute.
 func (m *TenantMinute) Add(o TenantMinute) {
 	mine, its := m.numbers(), o.numbers()
 	for i := range mine {
@@ -132,7 +134,7 @@ func (u *uvarints) next() int64 {
 	return int64(n)
 }
 
-// micros is a number of microseconds, which were not less than none.
+// micros returns a non-negative number of microseconds.
 func (u *uvarints) micros() time.Duration {
 	n := u.next()
 	if n < 0 || n > math.MaxInt64/int64(time.Microsecond) {
@@ -142,7 +144,7 @@ func (u *uvarints) micros() time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// EncodeMinute is the stored form of what was counted in a minute.
+// EncodeMinute returns the stored form of the counts of a minute.
 func EncodeMinute(m *TenantMinute) []byte {
 	b := make([]byte, 0, 48)
 	for _, n := range m.numbers() {
@@ -159,7 +161,7 @@ func EncodeMinute(m *TenantMinute) []byte {
 	return b
 }
 
-// DecodeMinute reads what EncodeMinute wrote.
+// DecodeMinute decodes the result of EncodeMinute.
 func DecodeMinute(b []byte) (m TenantMinute, err error) {
 	u := uvarints{b: b}
 	for _, n := range m.numbers() {
@@ -181,7 +183,7 @@ func DecodeMinute(b []byte) (m TenantMinute, err error) {
 	return m, nil
 }
 
-// SumMinutes adds up minutes that servers counted, which come in order of their instants.
+// SumMinutes adds up the servers' counts by minute, given in order of their instants.
 func SumMinutes(out []TenantMinute, m TenantMinute) []TenantMinute {
 	if n := len(out); n > 0 && out[n-1].At.Equal(m.At) {
 		out[n-1].Add(m)
@@ -190,7 +192,7 @@ func SumMinutes(out []TenantMinute, m TenantMinute) []TenantMinute {
 	return append(out, m)
 }
 
-// TenantDepths counts what waits and runs of a tenant.
+// TenantDepths counts a tenant's waiting and running executions.
 type TenantDepths struct {
 	Tenant tenant.ID // "": all
 	Queues []QueueDepth
@@ -199,21 +201,21 @@ type TenantDepths struct {
 // OtherQueues is the name under which a tenant's queues beyond the fullest are counted together.
 const OtherQueues = "…"
 
-// QueueDepth counts what waits and runs in a queue.
+// QueueDepth counts a queue's waiting and running executions.
 type QueueDepth struct {
 	Queue   string
 	Waiting int64
 	Running int64
-	Oldest  time.Duration // for how long the first has waited; 0: nothing waits
+	Oldest  time.Duration // how long the first has waited; 0: nothing waits
 }
 
-// DepthMinute counts what waited and ran in a minute.
+// DepthMinute counts waiting and running executions in a minute.
 type DepthMinute struct {
 	At     time.Time
 	Queues []QueueDepth
 }
 
-// EncodeDepths is the stored form of depths.
+// EncodeDepths returns the stored form of depths.
 func EncodeDepths(qs []QueueDepth) []byte {
 	var b []byte
 	for _, q := range qs {
@@ -225,7 +227,7 @@ func EncodeDepths(qs []QueueDepth) []byte {
 	return b
 }
 
-// DecodeDepths reads what EncodeDepths wrote.
+// DecodeDepths decodes the result of EncodeDepths.
 func DecodeDepths(b []byte) (out []QueueDepth, err error) {
 	for u := (uvarints{b: b}); len(u.b) > 0; {
 		n := u.next()
@@ -255,7 +257,7 @@ type JobDay struct {
 type DayCounts struct {
 	Succeeded, Failed, TimedOut, Cancelled int64
 	Skipped                                int64
-	Late                                   int64 // of those that ran: they were fired late
+	Late                                   int64 // of those that ran: fired late
 }
 
 func (c *DayCounts) numbers() [6]*int64 {
@@ -273,10 +275,10 @@ func (c *DayCounts) Add(o DayCounts) {
 // Month is the number of a month: those of the year 0 are 0 to 11.
 func Month(t time.Time) int { return t.UTC().Year()*12 + int(t.UTC().Month()) - 1 }
 
-// MonthDays are the counts of a month, by the day of it, from 1.
+// MonthDays holds the counts of a month by day, from 1.
 type MonthDays [32]DayCounts
 
-// Encode is their stored form.
+// Encode returns their stored form.
 func (m *MonthDays) Encode() []byte {
 	var b []byte
 	for day := range m {
@@ -291,7 +293,7 @@ func (m *MonthDays) Encode() []byte {
 	return b
 }
 
-// DecodeMonth reads what Encode wrote.
+// DecodeMonth decodes the result of Encode.
 func DecodeMonth(b []byte) (m MonthDays, err error) {
 	for u := (uvarints{b: b}); len(u.b) > 0; {
 		day := u.b[0]
@@ -308,7 +310,7 @@ func DecodeMonth(b []byte) (m MonthDays, err error) {
 	return m, nil
 }
 
-// Days lists the days of a month that have any, from one on and before another.
+// Days lists the days of a month that have counts, from one up to but excluding another.
 func (m *MonthDays) Days(number int, t tenant.ID, j job.ID, from, until time.Time) (out []JobDay) {
 	for day := range m {
 		at := time.Date(number/12, time.Month(number%12+1), day, 0, 0, 0, 0, time.UTC)
@@ -344,25 +346,25 @@ type Failure struct {
 	Tenant      tenant.ID
 	Hour        time.Time // its beginning
 	Fingerprint job.Fingerprint
-	Job         job.ID // zero: any, where the fingerprint is the zero one
+	Job         job.ID // zero: any, if the fingerprint is the zero one
 	Failed      int64  // executions, for good
-	Retried     int64  // attempts that another one follows
+	Retried     int64  // attempts that are followed by another
 	First, Last time.Time
-	Execution   job.ExecutionID // the last of them that failed for good; the last of them, where none did
+	Execution   job.ExecutionID // the last of them that failed for good, or the last of them if none did
 
 	Type    job.ErrorType
 	Message string // normal, see job.Normal
 	Sample  string // as one of them has it
 }
 
-// FailureFilter chooses failures.
+// FailureFilter selects failures.
 type FailureFilter struct {
 	Tenant tenant.ID
 	Job    job.ID    // zero: any
 	From   time.Time // of hours from that of this instant on
 }
 
-// Owned says whose an execution is.
+// Owned is an execution with its tenant and job.
 type Owned struct {
 	Execution   job.ExecutionID
 	Tenant      tenant.ID
@@ -371,7 +373,7 @@ type Owned struct {
 	ScheduledAt time.Time
 }
 
-// Run is an execution in short.
+// Run is a short form of an execution.
 type Run struct {
 	ID          job.ExecutionID
 	Status      job.Status
@@ -389,9 +391,9 @@ type DeadError struct {
 	Error     *job.Error // nil: it is not known
 }
 
-// Revision is a job as it was, and who replaced it by what came after.
+// Revision is a replaced state of a job, with the author of the change that replaced it.
 type Revision struct {
-	Job        job.Job // without its plan; of its instants only when this was made is known
+	Job        job.Job // without its plan; of its instants only its creation is known
 	ReplacedAt time.Time
 	Author
 }
@@ -410,7 +412,7 @@ type Author struct {
 	Action string
 }
 
-// AuthorOf returns who makes a change, by its audit entry. Without one it is the product itself.
+// AuthorOf returns the author of a change from its audit entry. Without one it is the product itself.
 func AuthorOf(e *audit.Entry) Author {
 	if e == nil {
 		return Author{}

@@ -2,9 +2,9 @@ package engine
 
 import "context"
 
-// Rows that move from one engine to another travel as they lie in the first: an int64, float64, string, []byte or nil a
-// column. Instants are microseconds since 1970, ids 16 bytes, booleans 0 and 1, lists of texts a JSON array, lists of ids
-// their bytes one after the other.
+// Rows that move from one engine to another have the first one's stored types: an int64, float64, string, []byte or
+// nil for each column. Instants are microseconds since 1970, ids 16 bytes, booleans 0 and 1, lists of texts a JSON
+// array, lists of ids their bytes one after the other.
 
 // RowTable is a table, as an engine knows it.
 type RowTable struct {
@@ -19,7 +19,7 @@ type RowColumn struct {
 	Needed bool // a row must say what it is
 }
 
-// RowSource is a store whose rows can be read as they lie.
+// RowSource is a store whose rows can be read in their stored form.
 type RowSource interface {
 	RowTables(ctx context.Context) ([]RowTable, error)
 	CountRows(ctx context.Context, table string) (int64, error)
@@ -29,8 +29,8 @@ type RowSource interface {
 
 // RowSink is a store that can be filled with rows.
 type RowSink interface {
-	// Fill calls f, and keeps what it puts if it returns nil, else nothing; nobody sees any of it before. It is ErrConflict if the store
-	// is not empty, or used.
+	// Fill calls f, and commits what it puts if it returns nil, else nothing; nobody sees any of it before.
+	// ErrConflict if the store is not empty, or in use.
 	Fill(ctx context.Context, f func(RowTarget) error) error
 }
 
@@ -39,6 +39,6 @@ type RowTarget interface {
 	RowSource
 	// PutRows adds rows to a table.
 	PutRows(ctx context.Context, table string, columns []string, rows [][]any) error
-	// BeginEpoch has the store draw its tokens from an epoch on.
+	// BeginEpoch makes the store draw its tokens from an epoch on.
 	BeginEpoch(ctx context.Context, epoch int64) error
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// A store may have a second wall between tenants: within a confined context it sees, and changes, nothing of another
-// tenant's, whatever its statements say. It is for what users ask for, each for one tenant; what the product does for all
+// A store may have a second wall between tenants: within a confined context it sees and changes nothing of another
+// tenant, whatever its statements say. It is for users' requests, each for one tenant; what the product does for all
 // of them is not confined.
 
 type confinedKey struct{}
 
-// Confine keeps whatever a store does with the context to one tenant.
+// Confine restricts everything a store does with the context to one tenant.
 func Confine(ctx context.Context, t tenant.ID) context.Context {
 	return context.WithValue(ctx, confinedKey{}, t)
 }
@@ -25,7 +25,7 @@ func Unconfined(ctx context.Context) context.Context {
 	return context.WithValue(ctx, confinedKey{}, tenant.ID(""))
 }
 
-// Confined is the tenant that the context is kept to, if it is.
+// Confined returns the tenant that the context is restricted to, if any.
 func Confined(ctx context.Context) (tenant.ID, bool) {
 	t, _ := ctx.Value(confinedKey{}).(tenant.ID)
 	return t, t != ""
@@ -33,6 +33,7 @@ func Confined(ctx context.Context) (tenant.ID, bool) {
 
 // Walled is a store that has such a wall, or may have.
 type Walled interface {
-	// Wall says why there is none, and how to raise it; "" if it stands. It is known after Migrate or CheckSchema.
+	// Wall returns why there is none, and how to set it up; "" if it stands. It is known after Migrate or
+	// CheckSchema.
 	Wall() string
 }

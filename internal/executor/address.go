@@ -5,18 +5,17 @@ import (
 	"net/netip"
 )
 
-// Guard decides which addresses callbacks may reach: the public ones, and what
-// an operator allows.
+// Guard decides which addresses callbacks may reach: public ones, and those that an operator allows.
 type Guard struct {
 	AllowLoopback bool           // 127.0.0.0/8 and ::1, nothing else
-	AllowCIDRs    []netip.Prefix // a metadata service must be allowed by its very address
+	AllowCIDRs    []netip.Prefix // a metadata service must be allowed by its exact address
 }
 
-// BlockedError says that an address may not be reached, and why.
+// BlockedError is the error that an address may not be reached.
 type BlockedError struct {
 	Addr netip.Addr
 	Why  string // as in "a private address"
-	Own  bool   // it is ours, or may be, and no list can allow it
+	Own  bool   // it is this host's, or may be, and no list can allow it
 }
 
 func (b *BlockedError) Error() string {
@@ -34,7 +33,7 @@ func (g Guard) Check(addr netip.Addr) error {
 }
 
 func (g Guard) allows(a netip.Addr, r reason) bool {
-	if a.IsUnspecified() { // systems take it for this host, whatever a wide prefix is meant for
+	if a.IsUnspecified() { // systems treat it as this host, whatever a wide prefix is meant for
 		return false
 	}
 	if g.AllowLoopback && a.IsLoopback() {
@@ -52,13 +51,13 @@ func (g Guard) allows(a netip.Addr, r reason) bool {
 	return false
 }
 
-// reason says why an address is blocked; the zero reason is that it is not.
+// reason is why an address is blocked; the zero reason means that it is not.
 type reason struct {
 	why      string
-	metadata bool // it hands out a cloud's credentials
+	metadata bool // it serves a cloud's credentials
 }
 
-// metadata are the services that hand a cloud's credentials to whoever asks.
+// metadata lists the services that give a cloud's credentials to any caller.
 var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.169.254"): true, // AWS, Azure, Google, OpenStack and most others
 	netip.MustParseAddr("169.254.170.2"):   true, // AWS ECS
@@ -71,8 +70,8 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("fd20:ce::254"):    true, // Google
 }
 
-// ranges are the blocked ones: IANA's special-purpose registries, but for the
-// few entries that are ordinary public services.
+// ranges lists the blocked ranges: IANA's special-purpose registries, except for the few entries that are ordinary
+// public services.
 var ranges = []struct {
 	prefix netip.Prefix
 	why    string
@@ -112,7 +111,7 @@ var (
 	compatible    = netip.MustParsePrefix("::/96")
 )
 
-// rangeOf says why an unmapped address without a zone is blocked.
+// rangeOf returns why an unmapped address without a zone is blocked.
 func rangeOf(a netip.Addr) reason {
 	if !a.IsValid() {
 		return reason{why: "no address"}
@@ -128,7 +127,7 @@ func rangeOf(a netip.Addr) reason {
 	if a.Is4() {
 		return reason{}
 	}
-	// Where a translator stands in the way, the address inside is the one that is reached.
+	// With a translator in between, the embedded address is the one that is reached.
 	b := a.As16()
 	switch {
 	case sixToFour.Contains(a):

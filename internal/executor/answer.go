@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,20 +21,31 @@ import (
 const (
 	previewSize   = 4 << 10   // kept of a body
 	scanSize      = 64 << 10  // searched for expect.body_contains
-	drainSize     = 256 << 10 // read to the end for the sake of the connection
+	drainSize     = 256 << 10 // read to the end to reuse the connection
 	maxRetryAfter = 24 * time.Hour
+	maxResult     = 1 << 20 // of a body that is the result of a workflow node
 )
 
-// judge reads the answer and says whether it is the expected one; detail says
-// more about a status that is not. An answer counts once its body has ended,
-// or is longer than anyone wants to know.
+// judge reads the response and decides whether it is the expected one; detail describes an unexpected status. A
+// response counts once its body has ended, or exceeds what anyone needs.
 func (c *call) judge(ctx context.Context, resp *http.Response, detail error) client.Outcome {
 	expect := c.attempt.Execution.Expect
 	if expect == nil {
 		expect = &client.Expect{}
 	}
-	body := read(resp, expect.BodyContains)
+	size := 0
+	if c.attempt.WantsResult {
+		size = maxResult
+	}
+	body := read(resp, expect.BodyContains, size)
 	o := c.verdict(ctx, resp, *expect, body, detail)
+	switch {
+	case o.Status != client.Succeeded:
+	case body.large && strings.Contains(resp.Header.Get("Content-Type"), "json"): // no other body would be a result
+		o = failed(typeResult, false, fmt.Sprintf(`%s answered %s, but a result has at most %d bytes: answer with less, or with {"$artifact": "…"}`, c, statusText(resp.StatusCode), maxResult))
+	case json.Valid(body.whole):
+		o.Result = body.whole
+	}
 	o.Response = &client.CallbackResponse{HTTPStatus: resp.StatusCode, BodyPreview: body.preview}
 	if o.Error != nil {
 		o.Error.HTTPStatus = resp.StatusCode
@@ -76,7 +88,8 @@ func (c *call) verdict(ctx context.Context, resp *http.Response, expect client.E
 	return succeeded()
 }
 
-// A target that answers 202 with asyncHeader completes the execution later, with what it was sent in tokenHeader.
+// A target that answers 202 with asyncHeader completes the execution later, with the value it was sent in
+// tokenHeader.
 const (
 	asyncHeader = "Carillon-Async"
 	tokenHeader = "Carillon-Callback-Token"
@@ -89,12 +102,12 @@ func expected(status int, want []int) bool {
 	return status >= 200 && status <= 299
 }
 
-// retryable reports whether the same request may fare better later.
+// retryable reports whether the same request may succeed later.
 func retryable(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500 && status <= 599
 }
 
-// statusText words a status by our own table: what a target writes is not trusted.
+// statusText words a status from our own table: a target's text is not trusted.
 func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
@@ -107,7 +120,7 @@ func list(statuses []int) string {
 	return excerpt(strings.Join(words, ", "))
 }
 
-// retryAfter is the wait that the answer asks for, at most a day; 0 if it asks for none.
+// retryAfter returns the wait that the response asks for, at most a day; 0 if it asks for none.
 func retryAfter(h http.Header) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
@@ -119,21 +132,22 @@ func retryAfter(h http.Header) time.Duration {
 	}
 	wait := time.Until(until)
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		wait = until.Sub(date) // both by the target's clock, whatever ours says
+		wait = until.Sub(date) // both by the target's clock, regardless of ours
 	}
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// content holds what was learned from a body.
+// content holds what was read of a body.
 type content struct {
 	preview string
-	found   bool  // the wanted text is in it, or none was wanted
-	err     error // it broke off
+	whole   []byte // all of it, if it is short enough and was asked for
+	large   bool   // all of it was asked for, and is too long
+	found   bool   // the wanted text is in it, or none was wanted
+	err     error  // it broke off
 }
 
-// read takes what is needed from the body, lets the connection be used again
-// if little remains, and closes the body.
-func read(resp *http.Response, want *string) content {
+// read reads what is needed from the body, lets the connection be reused if little remains, and closes the body.
+func read(resp *http.Response, want *string, whole int) content {
 	defer func() { _ = resp.Body.Close() }() // all that matters was read
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return content{found: want == nil} // its body is the bare connection
@@ -142,12 +156,19 @@ func read(resp *http.Response, want *string) content {
 	if want != nil {
 		size = scanSize
 	}
+	if whole > 0 {
+		size = int64(whole) + 1
+	}
 	if n := resp.ContentLength; n >= 0 && n < size {
 		size = n + 1 // room to see the end
 	}
 	buf := make([]byte, size)
 	n, err := fill(resp.Body, buf)
 	c := content{preview: preview(buf[:min(n, previewSize)]), found: want == nil || bytes.Contains(buf[:n], []byte(*want))}
+	if whole > 0 && n <= whole && errors.Is(err, io.EOF) {
+		c.whole = buf[:n]
+	}
+	c.large = whole > 0 && n > whole
 	for total := n; err == nil && total < drainSize; total += n {
 		n, err = resp.Body.Read(buf)
 	}
@@ -157,8 +178,7 @@ func read(resp *http.Response, want *string) content {
 	return c
 }
 
-// fill reads until buf is full or the reader ends, and unlike io.ReadFull
-// keeps apart an end and an unexpected one.
+// fill reads until buf is full or the reader ends. Unlike io.ReadFull it distinguishes an end from an unexpected one.
 func fill(r io.Reader, buf []byte) (int, error) {
 	n := 0
 	for n < len(buf) {
@@ -171,7 +191,7 @@ func fill(r io.Reader, buf []byte) (int, error) {
 	return n, nil
 }
 
-// preview is text, of at most previewSize bytes, that any database can store.
+// preview returns text, of at most previewSize bytes, that any database can store.
 func preview(b []byte) string {
 	cut := len(b) == previewSize
 	var s strings.Builder

@@ -209,3 +209,29 @@ func TestBodyIsSearchedUpToALimit(t *testing.T) {
 		}
 	}
 }
+
+// A node of a workflow fails by a JSON body that is too large for a result; any other body is no result.
+func TestResultsOfAnswers(t *testing.T) {
+	e := loopback(t)
+	long := `"` + strings.Repeat("x", maxResult) + `"`
+	for _, c := range []struct {
+		kind, body, want string
+		wants            bool
+	}{
+		{"application/json", `{"n": 1}`, `{"n": 1}`, true}, {"application/json", `{"n": 1}`, ``, false}, {"text/plain", `hello`, ``, true},
+		{"application/json", long, typeResult, true}, {"application/problem+json", long, typeResult, true}, {"application/json", long, ``, false}, {"text/plain", long, ``, true},
+	} {
+		s, _ := server(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			w.Write([]byte(c.body))
+		})
+		a := get(s.URL)
+		a.WantsResult = c.wants
+		o := e.Execute(t.Context(), a)
+		if c.want == typeResult {
+			check(t, o, typeResult, false, "at most 1048576 bytes", "$artifact")
+		} else if o.Status != client.Succeeded || string(o.Result) != c.want {
+			t.Errorf("%s of %d bytes: %s %.40s; want %s", c.kind, len(c.body), o.Status, o.Result, c.want)
+		}
+	}
+}

@@ -13,10 +13,10 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Breaker says when calls to a host are postponed. The zero value asks for none.
+// Breaker configures when calls to a host are postponed. The zero value never postpones.
 type Breaker struct {
-	Failures int           // in a row, after which a host is taken to be down
-	Pause    time.Duration // before the first probe of it; 0: a second
+	Failures int           // in a row, after which a host counts as down
+	Pause    time.Duration // before the first probe; 0: a second
 	MaxPause time.Duration // up to which it grows; 0: two minutes
 	Hosts    int           // that are remembered; 0: 10 000
 }
@@ -25,11 +25,11 @@ const (
 	breakerPause    = time.Second
 	breakerMaxPause = 2 * time.Minute
 	breakerHosts    = 10_000
-	lately          = 20 // calls, of which more than half must succeed
+	lately          = 20 // calls, more than half of which must succeed
 )
 
-// breaker keeps a circuit for each host that is called: closed, calls go through; open, they are postponed, all but one
-// at a time, later and later, that finds out whether the host is up again.
+// breaker keeps a circuit for each host that is called: if closed, calls go through; if open, they are postponed,
+// except one at a time, at growing intervals, that probes whether the host is up again.
 type breaker struct {
 	cfg Breaker
 
@@ -39,13 +39,13 @@ type breaker struct {
 	open  int                         // guarded by mu
 }
 
-// circuitKey is a host as one tenant calls it: what one tenant's calls came to never puts off another's.
+// circuitKey is a host as called by one tenant: one tenant's failures never postpone another's calls.
 type circuitKey struct{ tenant, origin string }
 
 type circuit struct {
 	key     circuitKey
 	row     int    // failures since the last success
-	last    uint32 // whether each of the last calls failed, a bit each
+	last    uint32 // whether each of the last calls failed, one bit each
 	n       int    // how many of them there are
 	open    bool
 	probing bool
@@ -72,7 +72,7 @@ func (e *Executor) OpenBreakers() int {
 	return e.breaker.open
 }
 
-// enter lets a call through, with 0, or says for how long to put it off, and why.
+// enter lets a call through, with 0, or returns how long to postpone it, and why.
 func (b *breaker) enter(k circuitKey, now time.Time) (time.Duration, *client.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,13 +86,13 @@ func (b *breaker) enter(k circuitKey, now time.Time) (time.Duration, *client.Err
 		c.probing = c.open
 		return 0, nil
 	}
-	// All that is postponed must not come back at once, nor in front of the probe.
+	// Postponed calls must not all return at once, nor before the probe.
 	wait := max(c.next.Sub(now), 0) + c.pause/4 + rand.N(c.pause)
 	return wait, &client.Error{Type: c.why.Type, HTTPStatus: c.why.HTTPStatus, Message: fmt.Sprintf(
 		"%s is taken to be down after %d failures in a row, and calls to it are put off; the last failure: %s", excerpt(k.origin), c.row, c.why.Message)}
 }
 
-// verdict says what a call shows about its host.
+// verdict is what a call shows about its host.
 type verdict uint8
 
 const (
@@ -101,8 +101,8 @@ const (
 	broken
 )
 
-// judged returns what an outcome shows about the host: one that answers is up, whatever it answers, unless it says itself that it
-// is not; what we ended or refused says nothing.
+// judged returns what an outcome shows about the host: one that answers is up, whatever it answers, unless it reports
+// itself that it is not; calls that we ended or refused show nothing.
 func judged(o client.Outcome) verdict {
 	if o.Error == nil {
 		if o.Status == "" {
@@ -122,14 +122,14 @@ func judged(o client.Outcome) verdict {
 	return says
 }
 
-// leave notes how a call that was let through ended.
+// leave records how a call that was let through ended.
 func (b *breaker) leave(k circuitKey, now time.Time, v verdict, why *client.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at, ok := b.hosts[k]
 	if !ok {
 		if v != broken {
-			return // most hosts are well, and need no memory
+			return // most hosts are healthy, and need no entry
 		}
 		at = b.remember(k)
 	}
@@ -139,7 +139,7 @@ func (b *breaker) leave(k circuitKey, now time.Time, v verdict, why *client.Erro
 		c.probing = false
 	case healthy:
 		c.row, c.last, c.n = 0, c.last<<1, min(c.n+1, lately)
-		if c.open { // also by a call that began before it was: the host answers
+		if c.open { // even by a call that began before: the host answers
 			b.open--
 			c.open, c.probing, c.pause, c.last, c.n = false, false, 0, 0, 0
 		}
@@ -149,7 +149,7 @@ func (b *breaker) leave(k circuitKey, now time.Time, v verdict, why *client.Erro
 	}
 }
 
-// trip opens a circuit that has failed too often, or leaves one open whose probe failed. The caller holds mu.
+// trip opens a circuit that has failed too often, or keeps one open whose probe failed. The caller holds mu.
 func (b *breaker) trip(c *circuit, now time.Time) {
 	switch {
 	case c.open && c.probing:
@@ -165,7 +165,7 @@ func (b *breaker) trip(c *circuit, now time.Time) {
 	c.next = now.Add(c.pause)
 }
 
-// remember makes a circuit, in place of the one that was not used for the longest, where there are too many. The caller holds mu.
+// remember adds a circuit, replacing the least recently used one if there are too many. The caller holds mu.
 func (b *breaker) remember(k circuitKey) *lru.Element {
 	if b.used.Len() >= b.cfg.Hosts {
 		old := b.used.Remove(b.used.Back()).(*circuit)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rules are those of callbacks for ports and https.
+// Rules are the rules for callbacks about ports and https.
 type Rules struct {
 	Ports     []int // none: all but those of other services
 	HTTPSOnly bool
@@ -15,8 +15,9 @@ type Rules struct {
 
 var errPlain = errors.New("only https may be used for it (callbacks.https_only)")
 
-// Client makes requests of the server's own, such as for an issuer's keys, to the addresses that the guard lets through and by the rules
-// for callbacks. Addresses that the guard names are spared these rules. It follows no redirects and uses no proxy.
+// Client returns an HTTP client for the server's own requests, such as for an issuer's keys. It reaches addresses
+// that the guard allows, under the rules for callbacks, from which addresses listed in the guard are exempt. It
+// follows no redirects and uses no proxy.
 func (g Guard) Client(timeout time.Duration, r Rules) *http.Client {
 	d := newDialer(Config{AllowLoopback: g.AllowLoopback, AllowCIDRs: g.AllowCIDRs, Ports: r.Ports})
 	d.spare = true
@@ -32,7 +33,7 @@ func (g Guard) Client(timeout time.Duration, r Rules) *http.Client {
 	}
 }
 
-// lists reports whether an operator has named an address, be it public or not.
+// lists reports whether an operator has listed an address, public or not.
 func (g Guard) lists(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return g.allows(a, rangeOf(a))

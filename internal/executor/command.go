@@ -26,7 +26,7 @@ func (e *Executor) command(ctx context.Context, a client.Attempt) client.Outcome
 		return failed(typeHandler, false, no.Why)
 	case err != nil:
 		return failed(typeInternal, true, "the command could not be run: "+err.Error())
-	case end.Full && (end.Signal != "" || end.Exit != 0): // one that got over it has succeeded
+	case end.Full && (end.Signal != "" || end.Exit != 0): // a command that recovered has succeeded
 		return failed(typeExit, true, "the command used more memory than commands.max_memory_mb allows"+afterwards(end))
 	case end.Signal != "":
 		return failed(typeExit, true, "the command was ended by "+end.Signal+afterwards(end))
@@ -38,7 +38,7 @@ func (e *Executor) command(ctx context.Context, a client.Attempt) client.Outcome
 	return o
 }
 
-// afterwards is the end of what a command wrote to standard error, as it follows a message.
+// afterwards returns the end of a command's standard error, in the form in which it follows a message.
 func afterwards(e command.Ended) string {
 	if e.Tail == "" {
 		return ""

@@ -19,7 +19,7 @@ const (
 	maxHeaderBytes   = 64 << 10
 )
 
-// dialer opens connections, and only to addresses that its guard lets through.
+// dialer opens connections, and only to addresses that its guard allows.
 type dialer struct {
 	net   net.Dialer
 	tls   *tls.Config
@@ -28,8 +28,8 @@ type dialer struct {
 	ports []int                   // none: all but those of other services
 	proxy Proxy                   // zero: connections are direct
 
-	spare  bool // addresses that the guard lists are spared the rules for ports and https
-	secure bool // no other address may be connected to: it would be for plain http
+	spare  bool // addresses listed in the guard are exempt from the rules for ports and https
+	secure bool // no other address may be connected to, because it would be plain http
 }
 
 func newDialer(cfg Config) *dialer {
@@ -44,11 +44,10 @@ func newDialer(cfg Config) *dialer {
 	return d
 }
 
-// newTransport is made for many calls to few hosts: connections are kept, and
-// nothing is taken from the environment.
+// newTransport is for many calls to few hosts: connections are reused, and the environment is ignored.
 func newTransport(d *dialer, firstByte time.Duration) *http.Transport {
 	return &http.Transport{
-		Proxy:                  nil, // net/http would have it dial past the guard; see viaProxy
+		Proxy:                  nil, // net/http would make it dial past the guard; see viaProxy
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
 		ForceAttemptHTTP2:      true,
@@ -57,27 +56,27 @@ func newTransport(d *dialer, firstByte time.Duration) *http.Transport {
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,
 		ResponseHeaderTimeout:  firstByte,
-		DisableCompression:     true, // a small answer must not unpack to a large one
+		DisableCompression:     true, // a small response must not unpack to a large one
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 }
 
-// blockedDial says that a dial failed on the guard.
+// blockedDial is the error that the guard refused a dial.
 type blockedDial struct {
 	*BlockedError
 	host    string
-	partial bool // the host has other addresses, which may be reached but were not
+	partial bool // the host has other addresses, which are allowed but were not reached
 }
 
 func (b *blockedDial) Unwrap() error { return b.BlockedError }
 
-// handshakeError says that a connection was made, but TLS was not agreed on.
+// handshakeError means that a connection was made, but the TLS handshake failed.
 type handshakeError struct{ err error }
 
 func (h *handshakeError) Error() string { return "TLS handshake: " + h.err.Error() }
 func (h *handshakeError) Unwrap() error { return h.err }
 
-// dial connects to one of the host's addresses that may be reached.
+// dial connects to one of the host's allowed addresses.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.proxy.URL != nil {
 		return d.viaProxy(ctx, network, address)
@@ -87,7 +86,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 
 // direct connects without a proxy.
 func (d *dialer) direct(ctx context.Context, network, address string) (net.Conn, error) {
-	var tried atomic.Bool // two families may be dialled at once
+	var tried atomic.Bool // both address families may be dialled at once
 	n := d.net
 	n.ControlContext = func(_ context.Context, _, literal string, _ syscall.RawConn) error {
 		if err := d.check(literal); err != nil {
@@ -124,7 +123,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 	return conn, nil
 }
 
-// check judges a literal address and port just before it is connected to.
+// check checks a literal address and port just before connecting to it.
 func (d *dialer) check(literal string) error {
 	to, err := netip.ParseAddrPort(literal)
 	if err != nil {
@@ -137,7 +136,7 @@ func (d *dialer) check(literal string) error {
 	if d.secure && !spared {
 		return errPlain
 	}
-	// Without a list, an address that an operator has named is reached at every port, as was always so.
+	// Without a list of ports, an address that an operator has listed may be reached at every port.
 	if !spared && (len(d.ports) > 0 || !d.guard.named(to.Addr().String())) {
 		if err := checkPort(d.ports, to.Port()); err != nil {
 			return err

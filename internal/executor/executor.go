@@ -5,18 +5,16 @@
 //	       ◀─Outcome──           ├─ command   run a program, where that is allowed
 //	                             └─ simulate  pretend to work, for demos and tests
 //
-// The context that Execute is given carries the attempt's deadline. When it
-// ends, Execute returns soon after: as TIMEOUT where the deadline passed, as
-// CANCELLED where its cause is worker.ErrCancelled, else as LEASE_LOST, which the
-// worker is expected to drop.
+// The context that Execute is given carries the attempt's deadline. When it ends, Execute returns soon after: as
+// TIMEOUT where the deadline passed, as CANCELLED where its cause is worker.ErrCancelled, else as LEASE_LOST, which
+// the worker is expected to drop.
 //
-// Callbacks go where tenants point them, so every connection is checked when
-// it is dialled, against the literal address that a name resolved to (see
-// Guard); answers are read up to fixed limits.
+// Callbacks go where tenants point them, so every connection is checked when it is dialled, against the literal
+// address that a name resolved to (see Guard); answers are read up to fixed limits.
 //
-// The package never retries an attempt: it only says whether that makes sense.
-// It keeps no state but idle connections, which Close ends, and how the hosts
-// that it calls do: calls to one that is down are postponed (see Breaker).
+// The package never retries an attempt: it only says whether that makes sense. Its only state is idle connections,
+// which Close closes, and the health of the hosts that it calls: calls to one that is down are postponed (see
+// Breaker).
 package executor
 
 import (
@@ -36,7 +34,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// The error types that an outcome of this package carries.
+// The error types of this package's outcomes.
 const (
 	typeTimeout   = "TIMEOUT"
 	typeHTTP      = "HTTP_ERROR"
@@ -50,12 +48,13 @@ const (
 	typeLeaseLost = "LEASE_LOST"
 	typeCancelled = "CANCELLED"
 	typeInternal  = "INTERNAL"
+	typeResult    = "RESULT_TOO_LARGE"
 )
 
-// Config says what the executor may reach and how it introduces itself.
+// Config describes what the executor may reach and how it identifies itself.
 type Config struct {
 	AllowLoopback bool                    // callbacks may reach this host's loopback, and our own listen addresses
-	AllowCIDRs    []netip.Prefix          // callbacks may reach these, though they are blocked otherwise
+	AllowCIDRs    []netip.Prefix          // callbacks may reach these, though they are otherwise blocked
 	OwnAddrs      func() []netip.AddrPort // where this process listens; nil: nowhere
 	Version       string                  // goes into the User-Agent
 	Resolver      *net.Resolver           // nil: the system's
@@ -63,13 +62,13 @@ type Config struct {
 	Log           *slog.Logger            // nil: slog.Default
 	Breaker       Breaker                 // zero: none
 	HTTPSOnly     bool                    // callbacks over plain HTTP are refused
-	Ports         []int                   // to which callbacks may go; none: all but those of other services
+	Ports         []int                   // ports of callbacks; none: all but those of other services
 	Proxy         Proxy                   // what callbacks go through; zero: none
-	Pace          Pace                    // what one host is sent; zero: any number
-	FirstByte     time.Duration           // for which an answer may take to begin; 0: as long as the attempt
+	Pace          Pace                    // limits per host; zero: none
+	FirstByte     time.Duration           // how long a response may take to begin; 0: as long as the attempt
 }
 
-// Executor runs attempts; it is safe for use by many goroutines.
+// Executor runs attempts; it is safe for concurrent use.
 type Executor struct {
 	targets   map[string]target
 	transport *http.Transport
@@ -104,7 +103,7 @@ func New(cfg Config) *Executor {
 	return e
 }
 
-// Execute runs the attempt and says how it ended; it never panics.
+// Execute runs the attempt and returns its outcome; it never panics.
 func (e *Executor) Execute(ctx context.Context, a client.Attempt) (o client.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -126,19 +125,19 @@ func (e *Executor) Execute(ctx context.Context, a client.Attempt) (o client.Outc
 
 func (e *Executor) countPutOff(why putOff) { e.putOff[why].Add(1) }
 
-// Close ends the idle connections; attempts that still run are not disturbed.
+// Close closes the idle connections; running attempts continue.
 func (e *Executor) Close() {
 	e.transport.CloseIdleConnections()
 	e.reaches.close()
 }
 
-// ended is the outcome of an attempt whose context ended first.
+// ended returns the outcome of an attempt whose context ended first.
 func ended(ctx context.Context, a client.Attempt) client.Outcome {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, worker.ErrCancelled):
 		return cancelled("the attempt was cancelled on request")
-	// A deadline may carry a cause of its own, and a cause may be a deadline.
+	// A deadline may carry its own cause, and a cause may be a deadline.
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
 		return failed(typeTimeout, true, "the attempt did not end "+within(a))
 	default:
@@ -146,7 +145,7 @@ func ended(ctx context.Context, a client.Attempt) client.Outcome {
 	}
 }
 
-// within words the time an attempt had.
+// within describes the time an attempt had.
 func within(a client.Attempt) string {
 	if s := a.Execution.TimeoutSeconds; s != nil && *s > 0 {
 		return fmt.Sprintf("within its %d s", *s)

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// unanswered is the outcome of a call that got no complete answer.
+// unanswered returns the outcome of a call that got no complete response.
 func (c *call) unanswered(ctx context.Context, err error) client.Outcome {
 	if ctx.Err() != nil {
 		o := ended(ctx, c.attempt)
@@ -60,7 +60,7 @@ func class(err error) string {
 		return typeRefused
 	case isReset(err):
 		return typeReset
-	case op != nil && op.Op == "remote error": // crypto/tls says so of an alert that came after the handshake
+	case op != nil && op.Op == "remote error": // crypto/tls reports an alert after the handshake this way
 		return typeTLS
 	}
 	return typeInternal
@@ -91,8 +91,8 @@ type streamError struct {
 
 func (s streamError) Error() string { return fmt.Sprintf("HTTP/2 stream reset with code %d", s.Code) }
 
-// insecure is the outcome of a call whose TLS handshake failed. What the
-// target shows of itself will be the same next time; a broken handshake may not be.
+// insecure returns the outcome of a call whose TLS handshake failed. What the target's certificate shows will be the
+// same next time; a broken handshake may not be.
 func (c *call) insecure(h *handshakeError) client.Outcome {
 	host := excerpt(hostport(c.url))
 	if isTimeout(h) {
@@ -155,7 +155,7 @@ func (c *call) place(op *net.OpError) string {
 	return excerpt(fmt.Sprintf("%s (%s)", named, op.Addr))
 }
 
-// plainCause is the innermost reason in a few words.
+// plainCause returns the innermost reason in a few words.
 func plainCause(err error) string {
 	switch {
 	case isTimeout(err):
@@ -172,7 +172,7 @@ func plainCause(err error) string {
 	return excerpt(strings.TrimPrefix(err.Error(), "net/http: "))
 }
 
-// excerpt is foreign text made fit for a message: one line, and not too long.
+// excerpt makes untrusted text fit for a message: one line, and not too long.
 func excerpt(s string) string {
 	const most = 300
 	var b strings.Builder

@@ -25,7 +25,7 @@ const (
 
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 
-// call is one attempt's way from its URL, over redirects, to an answer.
+// call is an attempt's way from its URL, through redirects, to a response.
 type call struct {
 	attempt client.Attempt
 	method  string
@@ -33,12 +33,11 @@ type call struct {
 	body    []byte
 	foreign bool // a redirect left the origin that the user's headers are for
 	secure  bool // it may go over https only
-	altered bool // a redirect dropped the body, so that its signature is of another
+	altered bool // a redirect dropped the body, so its signature no longer matches
 }
 
-// callback calls the attempt's URL and judges the answer. Once anything of the
-// request was sent it is never sent again within the attempt: a second arrival
-// at a target always has a recorded reason.
+// callback calls the attempt's URL and judges the response. Once any of the request was sent it is never sent again
+// within the attempt: a second arrival at a target always has a recorded reason.
 func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcome {
 	c, err := newCall(a)
 	if err != nil {
@@ -66,13 +65,13 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 		e.countPutOff(byBreaker)
 		return snoozed(wait, why)
 	}
-	o := client.Outcome{} // a panic says nothing of the host
+	o := client.Outcome{} // a panic shows nothing about the host
 	defer func() { e.breaker.leave(host, time.Now(), judged(o), o.Error) }()
 	o = e.follow(ctx, c, &t)
 	return o
 }
 
-// turn is a call's slot at a host. The zero turn is of a host that is not paced.
+// turn is a call's slot at a host. The zero turn belongs to a host without limits.
 type turn struct {
 	paces        *paces
 	host, tenant string
@@ -84,7 +83,7 @@ func (t turn) end() {
 	}
 }
 
-// turn takes a slot at the host that a call goes to, in place of the one it has, or says that the call is postponed.
+// turn takes a slot at the host of a call, replacing the one it has, or returns that the call is postponed.
 func (e *Executor) turn(c *call, has turn) (turn, *client.Outcome) {
 	host, now := hostport(c.url), time.Now()
 	switch {
@@ -107,7 +106,7 @@ func snoozed(wait time.Duration, why *client.Error) client.Outcome {
 	return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
 }
 
-// follow makes the call, and those that redirects send it on to, each in a turn of its host.
+// follow makes the call, and follows redirects, taking a slot at each host.
 func (e *Executor) follow(ctx context.Context, c *call, t *turn) client.Outcome {
 	transport := e.transport
 	if allow := c.attempt.CallbackAllow; len(allow) > 0 {
@@ -129,7 +128,7 @@ func (e *Executor) follow(ctx context.Context, c *call, t *turn) client.Outcome 
 		if next == nil {
 			return c.judge(ctx, resp, err)
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, redirectBodySize) // what is wrong with it does not matter any more
+		_, _ = io.CopyN(io.Discard, resp.Body, redirectBodySize) // an error does not matter any more
 		_ = resp.Body.Close()
 		var off *client.Outcome
 		if *t, off = e.turn(next, *t); off != nil {
@@ -150,7 +149,7 @@ func newCall(a client.Attempt) (*call, error) {
 	}
 	u, err := url.Parse(a.Execution.CallbackURL)
 	if err != nil || !callable(u) {
-		// What url.Parse says repeats the URL with its secrets.
+		// The error of url.Parse repeats the URL with its secrets.
 		return nil, errors.New("the callback URL is not an absolute http or https URL")
 	}
 	c.url = plain(u)
@@ -164,7 +163,7 @@ func callable(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// plain is the URL without what is never sent: user and fragment.
+// plain returns the URL without what is never sent: user and fragment.
 func plain(u *url.URL) *url.URL {
 	v := *u
 	v.User, v.Fragment, v.RawFragment = nil, "", ""
@@ -182,7 +181,7 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 	}
 	req.URL, req.Host = c.url, c.url.Host
 	if c.method == http.MethodGet || c.method == http.MethodHead {
-		req.Body = io.NopCloser(strings.NewReader("")) // net/http repeats these by itself, unless there may be a body
+		req.Body = io.NopCloser(strings.NewReader("")) // net/http retries these by itself, unless there may be a body
 	}
 	h, a := req.Header, c.attempt
 	h.Set("User-Agent", agent)
@@ -198,11 +197,11 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 			}
 		}
 	}
-	// Last, so that no header of a user's stands in for one of ours.
+	// Last, so that no user header replaces one of ours.
 	h.Set("X-Job-ID", a.JobID)
 	h.Set("X-Execution-ID", a.ExecutionID)
 	h.Set("X-Attempt-Number", strconv.Itoa(a.AttemptNumber))
-	h["X-Idempotency-KEY"] = []string{a.IdempotencyKey} // under its usual spelling net/http takes it as leave to repeat the request
+	h["X-Idempotency-KEY"] = []string{a.IdempotencyKey} // net/http treats the usual spelling as permission to repeat the request
 	h.Set("X-Scheduled-Time", a.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	h.Set("X-Fencing-Token", strconv.FormatInt(a.FencingToken, 10))
 	for name, value := range a.CallbackHeaders {
@@ -213,8 +212,8 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 	return req, nil
 }
 
-// sends reports whether a header that the server made goes where the call goes: what proves something, only to the
-// origin that it was made for and with the body that it was made of.
+// sends reports whether a header that the server made is sent with the call: headers that prove something go only to
+// the origin and with the body that they were made for.
 func (c *call) sends(name string) bool {
 	if strings.EqualFold(name, "traceparent") {
 		return true
@@ -222,8 +221,8 @@ func (c *call) sends(name string) bool {
 	return !c.foreign && !(c.altered && strings.EqualFold(name, "webhook-signature"))
 }
 
-// redirect is the call that the answer sends us on to, nil if the answer is to
-// be judged itself; an error says why a redirect is not followed.
+// redirect returns the call that the response redirects to, nil if the response itself is to be judged; an error says
+// why a redirect is not followed.
 func (c *call) redirect(resp *http.Response, hops int) (*call, error) {
 	location := resp.Header.Get("Location")
 	if !redirects(resp.StatusCode) || location == "" {
@@ -264,12 +263,12 @@ func redirects(status int) bool {
 // String names the call for people, without secrets.
 func (c *call) String() string { return c.method + " " + shown(c.url) }
 
-// shown is a URL without user, query and fragment, which may hold secrets.
+// shown returns a URL without user, query and fragment, which may hold secrets.
 func shown(u *url.URL) string {
 	return excerpt((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
 }
 
-// hostport is the host and port that a URL names.
+// hostport returns the host and port of a URL.
 func hostport(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -11,29 +11,30 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Pace bounds what this process sends to one host. The zero value bounds nothing.
+// Pace limits what this process sends to one host. The zero value sets no limit.
 //
-// Tenants share both bounds. One tenant never holds all of a host's slots: an eighth of them, and at least one, is only for
-// tenants that have no call running there. While several tenants want more than there is, each gets an equal part.
+// Tenants share both limits. One tenant never holds all of a host's slots: an eighth of them, and at least one, is
+// reserved for tenants without a running call there. While several tenants want more than there is, each gets an
+// equal part.
 type Pace struct {
-	PerSecond  int // calls that start in a second; 0: any number
+	PerSecond  int // calls that start per second; 0: unlimited
 	Concurrent int // calls at once; 0: any number
 }
 
-// Calls over the concurrency limit come back one after the other, about as fast as calls end: this bounds the work that
-// waiting calls cause, however many they are.
+// Calls over the concurrency limit return one after the other, about as fast as calls end: this limits the work that
+// waiting calls cause, however many there are.
 const (
 	maxPaced = 10_000                 // hosts that are remembered
 	minGap   = time.Millisecond       // between two returns, where calls end quickly
-	maxGap   = 20 * time.Millisecond  // where they do not: at most 50 a second come back to be told to wait again
-	usual    = 500 * time.Millisecond // that a call takes, while it is not known
+	maxGap   = 20 * time.Millisecond  // if they do not: at most 50 a second return to be told to wait again
+	usual    = 500 * time.Millisecond // assumed duration of a call, while it is unknown
 	minBusy  = 250 * time.Millisecond // before the first return
-	maxBusy  = 5 * time.Second        // the same, where no call has ended for long
+	maxBusy  = 5 * time.Second        // the same, if no call has ended for a long time
 	recount  = 100 * time.Millisecond // how often a host's tenants are counted
-	grace    = time.Second            // for which a tenant whose turn has come counts as waiting: its call is on its way
+	grace    = time.Second            // how long a tenant whose turn has come counts as waiting: its call is on its way
 )
 
-// paces counts calls by host and port. A call over a bound is postponed, and nothing is charged for it.
+// paces counts calls by host and port. A call over a limit is postponed at no charge.
 type paces struct {
 	cfg   Pace
 	count func(putOff)
@@ -45,13 +46,13 @@ type paces struct {
 // pace is the traffic of one host.
 type pace struct {
 	running int
-	next    time.Time     // when the rate limit would be met exactly
+	next    time.Time     // when a call would meet the rate limit exactly
 	ended   time.Time     // the last end of a call
 	since   time.Time     // from when ends are counted
 	ends    int           // how many there were
-	spent   time.Duration // on calls since then, of all of them together
+	spent   time.Duration // spent on calls since then, all of them together
 	noted   time.Time     // until when it is counted
-	takes   time.Duration // a call, as measured before that; 0: not known
+	takes   time.Duration // duration of a call, as last measured; 0: unknown
 	tenants map[string]*share
 	counted time.Time // when waiting was counted
 	waiting int       // tenants whose calls are postponed
@@ -60,11 +61,11 @@ type pace struct {
 // share is one tenant's part of it.
 type share struct {
 	running int
-	next    time.Time // as of the host, for this tenant's part of the rate
-	off     time.Time // when the last call that was postponed comes back
+	next    time.Time // like the host's, for this tenant's part of the rate
+	off     time.Time // when the last postponed call returns
 }
 
-// putOff says why a call is postponed.
+// putOff is the reason why a call is postponed.
 type putOff uint8
 
 const (
@@ -93,7 +94,7 @@ func newPaces(cfg Pace, count func(putOff)) *paces {
 	return &paces{cfg: cfg, count: count, hosts: map[string]*pace{}}
 }
 
-// enter lets a tenant's call to a host start, with 0, or says for how long to put it off, and why.
+// enter lets a tenant's call to a host start, with 0, or returns how long to postpone it, and why.
 func (p *paces) enter(host, tenant string, now time.Time) (time.Duration, *client.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +116,7 @@ func (p *paces) enter(host, tenant string, now time.Time) (time.Duration, *clien
 	return 0, nil
 }
 
-// slots puts a call off for which there is no slot. The caller holds mu.
+// slots postpones a call for which there is no slot. The caller holds mu.
 func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
 	n := p.cfg.Concurrent
 	if n <= 0 {
@@ -138,7 +139,7 @@ func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Durat
 	return p.delay(h, s, now, first, h.gap(n-reserve), reason), paced(host, why)
 }
 
-// rate puts a call off that would start too soon after others. The caller holds mu.
+// rate postpones a call that would start too soon after others. The caller holds mu.
 func (p *paces) rate(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
 	n := p.cfg.PerSecond
 	if n <= 0 {
@@ -159,8 +160,8 @@ func (p *paces) rate(h *pace, s *share, host string, now time.Time) (time.Durati
 	return p.delay(h, s, now, now.Add(each), each, reason), paced(host, fmt.Sprintf("this process starts at most %d a second, for all tenants together (callbacks.host_per_second)", n))
 }
 
-// delay gives a call the next turn among those of its tenant that are postponed: the first at an instant, the others a gap
-// apart, times the tenants that wait. The caller holds mu.
+// delay gives a call the next turn among its tenant's postponed ones: the first at an instant, the others a gap
+// apart, times the number of waiting tenants. The caller holds mu.
 func (p *paces) delay(h *pace, s *share, now, first time.Time, gap time.Duration, reason putOff) time.Duration {
 	p.count(reason)
 	if !s.waits(now) {
@@ -170,7 +171,7 @@ func (p *paces) delay(h *pace, s *share, now, first time.Time, gap time.Duration
 	return s.off.Sub(now)
 }
 
-// again charges for another request of a call that runs, as when a redirect leads to the same host.
+// again charges another request of a running call, as when a redirect leads to the same host.
 func (p *paces) again(host string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +180,7 @@ func (p *paces) again(host string, now time.Time) {
 	}
 }
 
-// leave notes that a call has ended.
+// leave records that a call has ended.
 func (p *paces) leave(host, tenant string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +197,7 @@ func (p *paces) leave(host, tenant string, now time.Time) {
 	}
 }
 
-// host returns what is known of a host. The caller holds mu.
+// host returns the entry of a host. The caller holds mu.
 func (p *paces) host(name string, now time.Time) *pace {
 	h := p.hosts[name]
 	if h == nil {
@@ -209,7 +210,7 @@ func (p *paces) host(name string, now time.Time) *pace {
 	return h
 }
 
-// sweep forgets hosts that have no calls. The caller holds mu.
+// sweep drops hosts without calls. The caller holds mu.
 func (p *paces) sweep(now time.Time) {
 	for name, h := range p.hosts {
 		h.counted = time.Time{}
@@ -236,7 +237,7 @@ func (h *pace) contended(s *share, now time.Time) bool {
 	return h.waiting > 0
 }
 
-// count counts the tenants that wait, and forgets those that neither wait nor call.
+// count counts the waiting tenants, and drops those that neither wait nor call.
 func (h *pace) count(now time.Time) {
 	if now.Sub(h.counted) < recount {
 		return
@@ -252,13 +253,13 @@ func (h *pace) count(now time.Time) {
 	}
 }
 
-// gap is the time between two returns: about as often a call ends where all slots are used. How often one does end tells less, since
-// that depends on how often calls return.
+// gap returns the time between two returns: about how often a call ends while all slots are used. How often one
+// actually ends is less useful, since that depends on how often calls return.
 func (h *pace) gap(slots int) time.Duration {
 	return min(max(cmp.Or(h.takes, usual)/time.Duration(max(1, slots)), minGap), maxGap)
 }
 
-// note adds up the time that calls take, and measures each second how long one does.
+// note adds up the durations of calls, and measures their average each second.
 func (h *pace) note(now time.Time) {
 	h.spent += time.Duration(h.running) * max(0, now.Sub(h.noted))
 	h.noted = now
@@ -282,7 +283,7 @@ func paced(host, why string) *client.Error {
 	return &client.Error{Type: typeInternal, Message: fmt.Sprintf("calls to %s are put off: %s", excerpt(host), why)}
 }
 
-// named reports whether an operator has named the host of a call as one of their own: such hosts are not paced.
+// named reports whether an operator has listed the host of a call as one of their own: such hosts have no limits.
 func (g Guard) named(host string) bool {
 	if g.AllowLoopback && (strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")) {
 		return true

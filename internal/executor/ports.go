@@ -6,7 +6,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/egress"
 )
 
-// BlockedPortError says that callbacks may not go to a port.
+// BlockedPortError is the error that callbacks may not go to a port.
 type BlockedPortError struct {
 	Port int
 	Why  string
@@ -16,7 +16,7 @@ func (b *BlockedPortError) Error() string {
 	return fmt.Sprintf("callbacks may not go to port %d: %s", b.Port, b.Why)
 }
 
-// checkPort judges the port of a call.
+// checkPort checks the port of a call.
 func checkPort(allowed []int, port uint16) error {
 	if why := egress.RefusePort(allowed, int(port)); why != "" {
 		return &BlockedPortError{int(port), why}

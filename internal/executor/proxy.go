@@ -24,20 +24,20 @@ import (
 
 // Proxy is an HTTP proxy that connects for callbacks (CONNECT). The zero value is none.
 //
-// The rules for addresses, ports and https hold as without it: names are resolved here, each address is checked, and the proxy is
-// asked for a checked address, so it never sees a name. Addresses that an operator allows although they are private are
-// connected to directly.
+// The rules for addresses, ports and https apply as without it: names are resolved here, each address is checked, and
+// the proxy is asked for a checked address, so it never sees a name. Addresses that an operator allows although they
+// are private are connected to directly.
 type Proxy struct {
 	URL         *url.URL       // http or https, host and port
 	Credentials string         // USER:PASSWORD; "": none
-	CAs         *x509.CertPool // sign the certificate of an https proxy; nil: those that the system trusts
-	Resolves    bool           // the proxy is given names, and decides alone which addresses they may lead to
+	CAs         *x509.CertPool // CA of an https proxy's certificate; nil: those that the system trusts
+	Resolves    bool           // the proxy is given names, and alone decides which addresses they may lead to
 }
 
 // proxyTries limits how many addresses of a host the proxy is asked for.
 const proxyTries = 4
 
-// proxyError says that the proxy did not connect.
+// proxyError means that the proxy did not connect.
 type proxyError struct {
 	err    error // nil: it answered
 	asked  bool  // it was reached
@@ -53,7 +53,7 @@ func (e *proxyError) Error() string {
 
 func (e *proxyError) Unwrap() error { return e.err }
 
-// viaProxy connects to a host as dial does, by the proxy.
+// viaProxy connects to a host like dial, but through the proxy.
 func (d *dialer) viaProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (d *dialer) viaProxy(ctx context.Context, network, address string) (net.Con
 	return nil, err
 }
 
-// checked are the addresses of a host that may be reached, or why there are none.
+// checked returns the allowed addresses of a host, or why there are none.
 func (d *dialer) checked(host string, port uint16, all []netip.Addr) ([]netip.AddrPort, error) {
 	var open []netip.AddrPort
 	var blocked *BlockedError
@@ -138,7 +138,8 @@ func (d *dialer) resolver() *net.Resolver {
 	return net.DefaultResolver
 }
 
-// ours reports whether a name is resolved here in any case: localhost, and what a lenient resolver takes for an address, such as 0x7f.1.
+// ours reports whether a name is always resolved here: localhost, and what a lenient resolver treats as an address,
+// such as 0x7f.1.
 func ours(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	last := host[strings.LastIndexByte(host, '.')+1:]
@@ -146,7 +147,7 @@ func ours(host string) bool {
 	return last == "localhost" || err == nil || strings.Trim(last, "0123456789") == ""
 }
 
-// tunnel has the proxy connect to a host and port.
+// tunnel asks the proxy to connect to a host and port.
 func (d *dialer) tunnel(ctx context.Context, target string) (_ net.Conn, err error) {
 	conn, err := d.toProxy(ctx)
 	if err != nil {
@@ -201,8 +202,8 @@ func (d *dialer) toProxy(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// unproxied is the outcome of a call to whose host the proxy did not connect. It does not say where the proxy is: the
-// tenant's users read it.
+// unproxied returns the outcome of a call for which the proxy did not connect. It does not reveal where the proxy is:
+// the tenant's users read it.
 func (c *call) unproxied(p *proxyError) client.Outcome {
 	to := excerpt(hostport(c.url))
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", p.status, http.StatusText(p.status)))
@@ -235,7 +236,7 @@ func proxyClass(err error) string {
 	return class(err)
 }
 
-// proxyCause words why the proxy cannot be used, without its address.
+// proxyCause describes why the proxy cannot be used, without its address.
 func proxyCause(err error) string {
 	if d, ok := errors.AsType[*net.DNSError](err); ok {
 		return dnsText(d)

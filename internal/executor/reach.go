@@ -11,19 +11,19 @@ import (
 // maxReaches limits how many lists of ranges have their own connections at once.
 const maxReaches = 64
 
-// reaches are the transports of callbacks that may reach more than others. Each list has its own, since connections are
-// kept: one that was opened for who may open it must not serve who may not.
+// reaches holds the transports of callbacks that may reach more than others. Each list has its own, since connections
+// are reused: one opened under one list must not serve another.
 type reaches struct {
 	cfg Config
 
 	mu  sync.Mutex
 	all map[string]*http.Transport // guarded by mu
-	age []string                   // guarded by mu: their lists, the one used last at the end
+	age []string                   // guarded by mu: their lists, the most recently used last
 }
 
 func newReaches(cfg Config) *reaches { return &reaches{cfg: cfg, all: map[string]*http.Transport{}} }
 
-// of is the transport of a list of ranges; what is no range allows nothing.
+// of returns the transport for a list of ranges; invalid ranges allow nothing.
 func (r *reaches) of(allow []string) *http.Transport {
 	list := slices.Compact(slices.Sorted(slices.Values(allow)))
 	key := strings.Join(list, ",")
@@ -34,7 +34,7 @@ func (r *reaches) of(allow []string) *http.Transport {
 		return r.all[key]
 	}
 	if len(r.age) >= maxReaches {
-		r.all[r.age[0]].CloseIdleConnections() // what it is used for now continues
+		r.all[r.age[0]].CloseIdleConnections() // running calls continue
 		delete(r.all, r.age[0])
 		r.age = slices.Delete(r.age, 0, 1)
 	}

@@ -14,10 +14,9 @@ import (
 
 const maxRandomWork = 2 * time.Second
 
-// simulate pretends to do the attempt's kind of work. What it does depends on
-// nothing but the attempt, so that a demo or a test can be repeated. In
-// particular, work of the kind "random" ends alike on every attempt with the
-// same payload: its retries fail as its first attempt did.
+// simulate pretends to do the attempt's kind of work. Its behaviour depends only on the attempt, so that a demo or a
+// test can be repeated. In particular, work of the kind "random" ends alike on every attempt with the same payload:
+// its retries fail as its first attempt did.
 func simulate(ctx context.Context, a client.Attempt) client.Outcome {
 	kind := a.Execution.WorkKind
 	switch kind {
@@ -57,7 +56,7 @@ func simulate(ctx context.Context, a client.Attempt) client.Outcome {
 	return outcome
 }
 
-// sleep pauses, and tells how far it has come: twenty times, or each second if that is less.
+// sleep pauses, and reports progress: twenty times, or each second if that is less often.
 func sleep(ctx context.Context, d time.Duration) bool {
 	step := max(time.Second, d/20)
 	for done := time.Duration(0); done < d; done += step {
@@ -77,8 +76,8 @@ func done(kind string) client.Outcome {
 	return o
 }
 
-// random draws up to two seconds and an outcome from the payload's SHA-256: 80
-// of 100 succeed, 15 fail in a way that may be retried, 5 fail for good.
+// random derives up to two seconds and an outcome from the payload's SHA-256: 80 of 100 succeed, 15 fail with a
+// retryable error, 5 fail for good.
 func random(payload []byte) (time.Duration, client.Outcome) {
 	sum := sha256.Sum256(payload)
 	takes := time.Duration(binary.BigEndian.Uint64(sum[:8])%uint64(maxRandomWork/time.Millisecond+1)) * time.Millisecond

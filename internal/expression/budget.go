@@ -11,30 +11,30 @@ import (
 	machine "github.com/expr-lang/expr/vm/runtime"
 )
 
-// What one evaluation may cost. Together they bound its memory to a few MiB and its time to milliseconds, whatever the
-// expression and the payload are; see TestMemoryOfOneEvaluation.
+// Cost limits of one evaluation. Together they limit its memory to a few MiB and its time to milliseconds, whatever
+// the expression and the payload are; see TestMemoryOfOneEvaluation.
 const (
 	MaxRead  = 64 << 10 // bytes of a payload that are decoded
 	MaxValue = 4 << 10  // bytes of the value, in canonical text
 
 	maxMade   = 32 << 10 // bytes of text that operators and functions make
 	maxSteps  = 100_000  // elements of lists and objects that are compared
-	maxCutset = 256      // bytes of the characters that trim removes
+	maxCutset = 256      // bytes of the set of characters that trim removes
 	maxReason = 300      // bytes of an error's reason
 )
 
-// turns bounds how many expressions are compiled or evaluated at once in this process, so that many requests together
-// need no more memory than a few.
+// turns limits how many expressions are compiled or evaluated at once in this process, so that many concurrent
+// requests need no more memory than a few.
 var turns = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
 
-// budget limits one evaluation. Its methods stand in for the operators and functions whose cost depends on
-// the payload; they panic with an *Error when it is used up, which the machine turns into an error.
+// budget limits one evaluation. Its methods replace the operators and functions whose cost depends on the payload;
+// when it is used up they panic with an *Error, which the machine turns into an error.
 type budget struct {
 	made, steps       int
 	maxMade, maxSteps int
 }
 
-// environment is all that an expression can see. Only payload has a name that can be written.
+// environment is everything that an expression can see. Only payload has a name that can be written.
 type environment struct {
 	Payload any              `expr:"payload"`
 	Add     func(...any) any `expr:"+"`
@@ -52,15 +52,15 @@ func newEnvironment(payload any) environment {
 	return environment{payload, b.add, b.equal, b.unequal, b.in, b.text, b.upper, b.lower, b.trim}
 }
 
-// arities are the numbers of arguments of the functions that a budget stands in for.
+// arities holds the numbers of arguments of the functions that a budget replaces.
 var arities = map[string][2]int{"string": {1, 1}, "upper": {1, 1}, "lower": {1, 1}, "trim": {1, 2}}
 
-// call is the node that calls a method of the budget.
+// call returns the node that calls a method of the budget.
 func call(name string, args ...ast.Node) ast.Node {
 	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
 }
 
-// make counts text that is about to be made.
+// make charges text that is about to be created.
 func (b *budget) make(n int) {
 	if b.made += n; b.made > b.maxMade {
 		panic(&Error{Reason: fmt.Sprintf("it makes more than %d bytes of text", b.maxMade)})
@@ -87,7 +87,7 @@ func (b *budget) equal(args ...any) any { return b.same(args[0], args[1]) }
 
 func (b *budget) unequal(args ...any) any { return !b.same(args[0], args[1]) }
 
-// same compares as the machine does: numbers by value, but inside of lists and objects also by type.
+// same compares like the machine: numbers by value, but inside lists and objects also by type.
 func (b *budget) same(x, y any) bool {
 	if holds(x) && holds(y) {
 		return b.deep(x, y)
@@ -177,7 +177,7 @@ func (b *budget) trim(args ...any) any {
 	return strings.Trim(s, cut)
 }
 
-// texts is an argument that must be text.
+// texts checks an argument that must be text.
 func texts(name string, arg any) string {
 	s, ok := arg.(string)
 	if !ok {

@@ -1,13 +1,11 @@
-// Package expression reads the small expressions that users write over a
-// job's payload, such as payload.customer_id, and evaluates them.
+// Package expression reads the small expressions that users write over a job's payload, such as payload.customer_id,
+// and evaluates them.
 //
-// An expression only looks: it reaches members of payload, compares, counts
-// and joins text, and calls a few plain functions. It has no loops, makes no
-// lists and knows no clock, and what it reads, makes and compares is bounded,
-// so that it ends soon, whatever the payload is, and has the same value each
-// time. A few are evaluated at once in a process. A member that does not exist is null, however
-// deep. The value is told in a canonical text: as JSON, numbers in one form,
-// so that two values are the same exactly if their texts are.
+// An expression is read-only: it accesses members of payload, compares, counts and joins text, and calls a few plain
+// functions. It has no loops, makes no lists and knows no clock, and what it reads, makes and compares is limited, so
+// that it ends soon, whatever the payload is, and always has the same value. A process evaluates only a few at once.
+// A missing member is null, however deep. The value is returned as canonical text: as JSON, with numbers in one form,
+// so that two values are equal if and only if their texts are.
 package expression
 
 import (
@@ -27,7 +25,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// What an expression may be.
+// Limits of an expression.
 const (
 	MaxLength = 512 // characters
 	maxNodes  = 100
@@ -35,9 +33,9 @@ const (
 	maxCached = 1000
 )
 
-// Error says what is wrong with an expression, or why it has no value for a payload.
+// Error describes what is wrong with an expression, or why it has no value for a payload.
 type Error struct {
-	Position int // the character at which it is, from 1; 0: no one place
+	Position int // the position of the character, from 1; 0: none in particular
 	Reason   string
 }
 
@@ -48,14 +46,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("at character %d: %s", e.Position, e.Reason)
 }
 
-// Expression is an expression that can be evaluated, by many goroutines at once.
+// Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
 	program *vm.Program
-	path    []string   // to the member that it is, if it is no more than that
-	paths   [][]string // to all the members that it looks at
+	path    []string   // to its member, if it just reads one
+	paths   [][]string // to all the members that it reads
 }
 
-// Compile reads an expression. Its error is an *Error.
+// Compile compiles an expression. Its error is an *Error.
 func Compile(text string) (*Expression, error) {
 	if e := cached.get(text); e != nil {
 		return e, nil
@@ -69,7 +67,7 @@ func Compile(text string) (*Expression, error) {
 	return e, nil
 }
 
-// compile reads a text of at most so many characters and nodes over an environment. Its error is an *Error.
+// compile compiles a text with a maximum number of characters and nodes in an environment. Its error is an *Error.
 func compile(text string, length int, nodes uint, env any, g *guard) (*vm.Program, error) {
 	switch n := utf8.RuneCountInString(text); {
 	case strings.TrimSpace(text) == "":
@@ -82,7 +80,7 @@ func compile(text string, length int, nodes uint, env any, g *guard) (*vm.Progra
 	turns <- struct{}{}
 	defer func() { <-turns }()
 	program, err := parse(text, nodes, env, g)
-	if g.err != nil { // what may not stand in it is the better reason
+	if g.err != nil { // a forbidden construct is the better reason
 		return nil, g.err
 	}
 	if err != nil {
@@ -91,7 +89,7 @@ func compile(text string, length int, nodes uint, env any, g *guard) (*vm.Progra
 	return program, nil
 }
 
-// parse has the library read the text; if it panics over a user's text, that is an error of the text.
+// parse parses the text with the library; if that panics over a user's text, the text is at fault.
 func parse(text string, nodes uint, env any, g *guard) (p *vm.Program, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -105,7 +103,7 @@ func parse(text string, nodes uint, env any, g *guard) (p *vm.Program, err error
 	return expr.Compile(text, options...)
 }
 
-// reason puts an error of the library into a sentence, which may repeat some of the payload.
+// reason turns an error of the library into a sentence, which may repeat some of the payload.
 func reason(err error) *Error {
 	var at *file.Error
 	var ours *Error
@@ -124,7 +122,7 @@ func reason(err error) *Error {
 	return e
 }
 
-// Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
+// Eval returns the expression's value for a JSON payload, in canonical text; a missing payload is null. Its error is
 // an *Error.
 func (e *Expression) Eval(payload []byte) (string, error) {
 	if len(e.path) > 0 && len(payload) > 0 && valid(payload) {
@@ -146,14 +144,14 @@ func (e *Expression) Eval(payload []byte) (string, error) {
 	return canonical(got)
 }
 
-// short is the value that is written so in a valid payload.
+// short returns the value for its text in a valid payload.
 func short(text []byte) (string, error) {
 	if len(text) > 0 && text[0] != '{' && text[0] != '[' {
-		if len(text) > 6*MaxValue+2 { // longer than any way to write a value that is not too long
+		if len(text) > 6*MaxValue+2 { // longer than any text of a value within the limit
 			return "", tooLong(len(text))
 		}
 	} else if len(text) > 0 {
-		text = append(text[:1:1], text[0]+2) // which it is tells enough: { } and [ ] are two apart
+		text = append(text[:1:1], text[0]+2) // distinguishing the kind is enough: { } and [ ] are two apart
 	}
 	v, err := scalar(text)
 	if err != nil {
@@ -162,7 +160,7 @@ func short(text []byte) (string, error) {
 	return canonical(plain(v))
 }
 
-// read decodes of a payload what the expression looks at.
+// read decodes the part of a payload that the expression reads.
 func (e *Expression) read(payload []byte) (any, error) {
 	if len(payload) <= MaxRead {
 		return decode(payload)
@@ -173,7 +171,7 @@ func (e *Expression) read(payload []byte) (any, error) {
 	return pruned(payload, e.paths)
 }
 
-// scalar reads valid JSON, a number at once.
+// scalar decodes valid JSON, numbers on a fast path.
 func scalar(text []byte) (any, error) {
 	if len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') {
 		return json.Number(text), nil
@@ -181,7 +179,7 @@ func scalar(text []byte) (any, error) {
 	return decode(text)
 }
 
-// decode reads JSON, its numbers as they are written; nothing at all is null.
+// decode decodes JSON, with numbers as they are written; empty input is null.
 func decode(payload []byte) (v any, err error) {
 	if len(payload) > 0 {
 		d := json.NewDecoder(bytes.NewReader(payload))
@@ -193,8 +191,8 @@ func decode(payload []byte) (v any, err error) {
 	return v, nil
 }
 
-// plain turns numbers into what arithmetic takes: whole ones into int, others into float64. A whole number that is too
-// large stays as it is written, so that two ids that differ in the last digit never become one.
+// plain converts numbers for arithmetic: integers to int, others to float64. An integer that is too large stays as it
+// is written, so that two ids that differ in the last digit never become one.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -256,7 +254,7 @@ func canonical(v any) (string, error) {
 	return "", &Error{Reason: fmt.Sprintf("its value is of the type %T; want a string, number, true, false or null", v)}
 }
 
-// cache keeps compiled expressions; when it is full, it starts over.
+// cache holds compiled expressions; when it is full, it is emptied.
 type cache struct {
 	mu    sync.RWMutex
 	known map[string]*Expression // guarded by mu

@@ -9,29 +9,30 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// functions are those an expression may call: each looks at its arguments once; those that make text do so under the budget.
+// functions lists those that an expression may call: each reads its arguments once; those that make text do so under
+// the budget.
 var functions = map[string]bool{
 	"len": true, "abs": true, "ceil": true, "floor": true, "round": true, "int": true, "float": true, "string": true,
 	"trim": true, "trimPrefix": true, "trimSuffix": true, "upper": true, "lower": true, "hasPrefix": true, "hasSuffix": true,
 	"indexOf": true, "lastIndexOf": true, "type": true,
 }
 
-// operators are those an expression may use. Missing are the range, which makes lists, and the power and the regular
-// expression, whose costs are the user's to choose.
+// operators lists those that an expression may use. Not among them are the range, which makes lists, and the power
+// and the regular expression, whose cost the user could choose.
 var operators = map[string]bool{
 	"==": true, "!=": true, "<": true, "<=": true, ">": true, ">=": true, "and": true, "&&": true, "or": true, "||": true,
 	"+": true, "-": true, "*": true, "/": true, "%": true, "??": true, "in": true,
 	"contains": true, "startsWith": true, "endsWith": true,
 }
 
-// guard refuses what an expression may not hold, makes each step into payload one that finds null where there is nothing,
-// and puts operators and functions whose cost depends on the payload under the budget.
+// guard refuses forbidden constructs, makes each step into payload yield null if there is nothing, and puts operators
+// and functions whose cost depends on the payload under the budget.
 type guard struct {
 	err   *Error
-	names string // that an expression may begin with, for messages
+	names string // the names an expression may begin with, for messages
 }
 
-// Visit looks at one node, after those below it.
+// Visit checks one node, after those below it.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
@@ -79,7 +80,7 @@ func (g *guard) Visit(node *ast.Node) {
 	}
 }
 
-// meter has the budget stand in for a function that makes text.
+// meter replaces a function that makes text by its budgeted version.
 func (g *guard) meter(node *ast.Node, name string, args []ast.Node) {
 	arity, ok := arities[name]
 	if !ok {

@@ -8,14 +8,14 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// pathOf is the names by which an expression that only reaches for a member, such as payload.customer.id, gets there; nil
+// pathOf returns the names that lead to the member if an expression just reads one, such as payload.customer.id; nil
 // if it does anything else.
 func pathOf(n ast.Node) []string {
 	names, _ := memberPath(n)
 	return names
 }
 
-// memberPath is the names by which a node reaches for a member of payload: none for payload itself.
+// memberPath returns the names that lead a node to a member of payload: none for payload itself.
 func memberPath(n ast.Node) (names []string, ok bool) {
 	names, root, ok := pathTo(n)
 	if root != "payload" {
@@ -24,7 +24,7 @@ func memberPath(n ast.Node) (names []string, ok bool) {
 	return names, ok
 }
 
-// pathTo is the name a node begins with, and the names of the members by which it continues from there.
+// pathTo returns the name a node begins with, and the names of the members after it.
 func pathTo(n ast.Node) (names []string, root string, ok bool) {
 	for {
 		switch x := n.(type) {
@@ -45,8 +45,8 @@ func pathTo(n ast.Node) (names []string, root string, ok bool) {
 	}
 }
 
-// member finds the text of the member at a path in a payload that is valid JSON, without taking the whole of it apart; nil:
-// there is none, or null. Where it is not ok, that cannot be told so simply.
+// member finds the text of the member at a path in a valid JSON payload, without decoding the whole; nil: there is
+// none, or it is null. If ok is false, a full decode is needed.
 func member(payload []byte, path []string) (text []byte, ok bool) {
 	text = bytes.TrimSpace(payload)
 	for _, name := range path {
@@ -61,14 +61,14 @@ func member(payload []byte, path []string) (text []byte, ok bool) {
 	return text, true
 }
 
-// memberOf finds a member of an object, which is valid JSON: the last of that name counts.
+// memberOf finds a member of an object, which is valid JSON: the last one with the name counts.
 func memberOf(object []byte, name string) (text []byte) {
 	i := blank(object, 1)
 	for object[i] != '}' {
 		end := value(object, i)
 		key := object[i:end]
 		i = blank(object, end)
-		i = blank(object, i+1) // behind the colon
+		i = blank(object, i+1) // after the colon
 		end = value(object, i)
 		if named(key, name) {
 			text = object[i:end]
@@ -80,7 +80,7 @@ func memberOf(object []byte, name string) (text []byte) {
 	return text
 }
 
-// named reports whether a key of JSON, with its quotes, is a name.
+// named reports whether a JSON key, including its quotes, equals a name.
 func named(key []byte, name string) bool {
 	inner := key[1 : len(key)-1]
 	if len(inner) > 6*len(name) { // \u0041 is the longest way to write a byte
@@ -108,7 +108,7 @@ func value(b []byte, i int) int {
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth == 0 { // behind a number or a word
+			if depth == 0 { // after a number or a word
 				return i
 			}
 			if depth--; depth == 0 {
@@ -126,13 +126,13 @@ func value(b []byte, i int) int {
 // text returns where the text that begins at i ends: at its quote.
 func text(b []byte, i int) int {
 	for end := -1; ; {
-		if i > end { // the quote was escaped, or none was looked for yet
+		if i > end { // the quote was escaped, or none was searched for yet
 			end = i + bytes.IndexByte(b[i:], '"')
 		}
 		escape := bytes.IndexByte(b[i:end], '\\')
 		if escape < 0 {
 			return end
 		}
-		i += escape + 2 // behind what is escaped
+		i += escape + 2 // after the escaped character
 	}
 }

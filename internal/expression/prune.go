@@ -8,8 +8,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// pathsOf finds the members of payload that an expression looks at, each by its path from payload, the shortest first. An
-// empty path is the whole of it.
+// pathsOf returns the members of payload that an expression reads, each by its path from payload, shortest first. An
+// empty path is the whole payload.
 func pathsOf(n ast.Node) [][]string {
 	var f finder
 	f.find(n)
@@ -59,7 +59,7 @@ func (f *finder) find(n ast.Node) {
 	}
 }
 
-// pruned decodes of a large payload, which is valid JSON, only the members at the paths.
+// pruned decodes only the members at the paths of a large payload, which is valid JSON.
 func pruned(payload []byte, paths [][]string) (any, error) {
 	root, read := map[string]any{}, 0
 	payload = bytes.TrimSpace(payload)
@@ -93,7 +93,7 @@ next:
 				return nil, err
 			}
 			at[name] = v
-			continue next // what is below it, if anything, is in it
+			continue next // whatever is below it is included
 		}
 		return nil, tooMuch(len(payload)) // it is the whole payload, or an object of which a part was taken
 	}

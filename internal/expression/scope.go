@@ -10,8 +10,8 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Scope says which names the expressions of one use begin with, and what they may cost. Workflows have one over run, nodes,
-// item and index. The language is that of Compile; the values are the caller's, and so is the bound on their size.
+// Scope defines which names the expressions of one use begin with, and their cost limits. Workflows have one with
+// run, nodes, item and index. The language is that of Compile; the caller provides the values and limits their size.
 type Scope struct {
 	Names     []string
 	MaxLength int  // characters of an expression
@@ -20,7 +20,7 @@ type Scope struct {
 	MaxSteps  int  // elements of lists and objects that one evaluation compares
 }
 
-// Program is a compiled expression of a Scope. Many goroutines may evaluate it at once.
+// Program is a compiled expression of a Scope. It is safe for concurrent use.
 type Program struct {
 	text    string
 	scope   *Scope
@@ -28,7 +28,7 @@ type Program struct {
 	paths   [][]string
 }
 
-// Compile reads an expression. Its error is an *Error.
+// Compile compiles an expression. Its error is an *Error.
 func (s *Scope) Compile(text string) (*Program, error) {
 	env := types.Map{}
 	for _, name := range s.Names {
@@ -46,7 +46,7 @@ func (s *Scope) Compile(text string) (*Program, error) {
 	return &Program{text: text, scope: s, program: p, paths: f.paths}, nil
 }
 
-// functions are the operators and functions under a fresh budget, by the names that the guard gives them.
+// functions returns the operators and functions under a fresh budget, by the names that the guard gives them.
 func (s *Scope) functions() map[string]func(...any) any {
 	b := &budget{maxMade: s.MaxMade, maxSteps: s.MaxSteps}
 	return map[string]func(...any) any{
@@ -58,8 +58,8 @@ func (s *Scope) functions() map[string]func(...any) any {
 // String returns the text of the expression.
 func (p *Program) String() string { return p.text }
 
-// Paths lists the members the expression reads, each as the names that lead there from a name of the scope, which comes
-// first. A path ends where the next step is computed: nodes[run.key] reads nodes and run.key.
+// Paths lists the members the expression reads, each as the names that lead there, beginning with a name of the
+// scope. A path ends where the next step is computed: nodes[run.key] reads nodes and run.key.
 func (p *Program) Paths() [][]string { return p.paths }
 
 // Value evaluates the expression over values by name; a name without one is null. The values are those of Decode. The

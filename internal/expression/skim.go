@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// valid reports whether a payload is valid JSON. Most are told to be at a glance, which is several times as fast as what
-// encoding/json does.
+// valid reports whether a payload is valid JSON. Most are recognised at a glance, several times as fast as with
+// encoding/json.
 func valid(payload []byte) bool {
 	i, ok := skim(payload, 0, 0)
 	if !ok {
@@ -18,8 +18,8 @@ func valid(payload []byte) bool {
 // skimDepth limits how deep skimmed values may be nested.
 const skimDepth = 16
 
-// skim returns where the value ends that begins at i, behind white space. It knows texts without escapes, whole numbers, words, and
-// objects and arrays of these; of anything else, and of what is no JSON, it says that it is not ok.
+// skim returns where the value that begins at i, after white space, ends. It handles texts without escapes, integers,
+// words, and objects and arrays of these; for anything else, including invalid JSON, ok is false.
 func skim(b []byte, i, depth int) (end int, ok bool) {
 	if i = blank(b, i); i == len(b) || depth > skimDepth {
 		return i, false
@@ -84,7 +84,8 @@ func skimText(b []byte, i int) (end int, ok bool) {
 	return i, false
 }
 
-// leap continues from i by eight bytes at once, as long as none of them is a quote, a backslash or a control character.
+// leap advances from i by eight bytes at a time, as long as none of them is a quote, a backslash or a control
+// character.
 func leap(b []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080 // in each byte: 1, and its highest bit
 	for ; i+8 <= len(b); i += 8 {
@@ -97,7 +98,7 @@ func leap(b []byte, i int) int {
 	return i
 }
 
-// skimNumber skims a whole number.
+// skimNumber skims an integer.
 func skimNumber(b []byte, i int) (end int, ok bool) {
 	if b[i] == '-' {
 		i++

@@ -1,4 +1,4 @@
-// Package failpoint holds the named places at which a test may kill, stop, slow
+// Package failpoint defines the places at which a test may kill, stop, slow
 // or fail a process.
 //
 // A place is one line, err := failpoint.Hit("claim.beforeCommit"). In an
@@ -7,14 +7,11 @@
 //
 //	CARILLON_FAILPOINTS="api.afterCommitBeforeReply=kill@3;worker.beforeHeartbeat=stop(9s)@2-4"
 //
-// Without an @ an action happens at every hit, with @n at the n-th hit only,
-// with @n-m at the hits from n to m. The actions are kill (SIGKILL to this
-// process), stop(d) (SIGSTOP, and SIGCONT from outside after d), sleep(d),
-// error, and commitThenError, which lets the commit happen and fails the hit
-// after it.
+// Without an @ an action happens at every hit, with @n at the n-th hit only, with @n-m at the hits from n to m. The
+// actions are kill (SIGKILL to this process), stop(d) (SIGSTOP, and SIGCONT from outside after d), sleep(d), error,
+// and commitThenError, which lets the commit happen and fails the hit after it.
 //
-// The package never decides what an error leads to: the code around the place
-// treats it as it treats any other.
+// The code around the place handles an injected error like any other.
 package failpoint
 
 import (
@@ -30,7 +27,7 @@ import (
 // ErrInjected is the error of an injected failure.
 var ErrInjected = errors.New("injected by a failpoint")
 
-// Variable is the environment variable that says what happens where.
+// Variable is the environment variable that sets the actions.
 const Variable = "CARILLON_FAILPOINTS"
 
 // Points names every place, in the order of a job's life.
@@ -40,16 +37,22 @@ var Points = []string{
 	"sched.afterInsertBeforeCommit", "sched.afterCommitBeforeNotify",
 	"claim.beforeCommit", "claim.afterCommitBeforeReply",
 	"worker.afterClaim", "worker.beforeEffect", "worker.duringEffect", "worker.afterEffectBeforeComplete", "worker.afterCompleteBeforeAck", "worker.beforeHeartbeat",
+	"workflow.beforeBegin", "workflow.afterBeginBeforeHint", "workflow.beforeCommit", "workflow.afterCommitBeforeHint", "workflow.midExpand",
 	"reap.afterSelectBeforeUpdate",
 	"shutdown.midDrain",
 }
 
-// commits are the places before a commit, each with the place after it.
+// commits maps each place before a commit to the place after it.
 var commits = map[string]string{
 	"api.beforeCommit":              "api.afterCommitBeforeReply",
 	"sched.afterInsertBeforeCommit": "sched.afterCommitBeforeNotify",
 	"claim.beforeCommit":            "claim.afterCommitBeforeReply",
+	"workflow.beforeBegin":          "workflow.afterBeginBeforeHint",
+	"workflow.beforeCommit":         "workflow.afterCommitBeforeHint",
 }
+
+// BeforeCommit reports whether a point is one before a commit, at which commitThenError is possible.
+func BeforeCommit(point string) bool { return commits[point] != "" }
 
 // The actions.
 const (
@@ -60,7 +63,7 @@ const (
 	commitThenError = "commitThenError"
 )
 
-// rule says what happens at a place.
+// rule is the action at a place.
 type rule struct {
 	action      string
 	length      time.Duration // of stop and sleep

@@ -4,13 +4,13 @@ package failpoint
 
 import "errors"
 
-// On says whether this build has failpoints.
+// On reports whether this build has failpoints.
 const On = false
 
 // Hit does nothing in this build.
 func Hit(string) error { return nil }
 
-// Arm refuses every specification: this build could not do what it says.
+// Arm refuses every specification: this build does not support any.
 func Arm(spec string) error {
 	if spec == "" {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// On says whether this build has failpoints.
+// On reports whether this build has failpoints.
 const On = true
 
 var (
 	mu    sync.Mutex
 	rules map[string]rule // guarded by mu
 	hits  map[string]int  // guarded by mu
-	owed  map[string]int  // guarded by mu: errors that places after a commit are still to fail with
+	owed  map[string]int  // guarded by mu: errors with which places after a commit are still to fail
 )
 
-// Arm takes a specification; what an earlier one said is forgotten.
+// Arm sets a specification, replacing an earlier one.
 func Arm(spec string) error {
 	rs, err := parse(spec)
 	if err != nil {
@@ -33,7 +33,7 @@ func Arm(spec string) error {
 	return nil
 }
 
-// Hit does what was asked for at the place.
+// Hit performs the requested action at the place.
 func Hit(name string) error {
 	r, n, ok := due(name)
 	if !ok {
@@ -55,7 +55,7 @@ func Hit(name string) error {
 	return nil
 }
 
-// due counts the hit and says what happens at it.
+// due counts the hit and returns its action.
 func due(name string) (r rule, n int, ok bool) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -15,11 +15,11 @@ import (
 
 const (
 	keepEvery = 5 * time.Second
-	keepOpen  = 2 * time.Minute // for which a minute stays in memory; a batch may be late
-	keepMost  = 120             // minutes in memory while the store is away; the oldest go first
+	keepOpen  = 2 * time.Minute // how long a minute stays in memory; a batch may be late
+	keepMost  = 120             // minutes in memory while the store is down; the oldest are dropped first
 )
 
-// Counter counts what starts and what ends, minute by minute.
+// Counter counts starts and ends, minute by minute.
 type Counter struct {
 	store keeper
 	clock clock.Clock // the store's
@@ -30,7 +30,7 @@ type Counter struct {
 	tallies tallies                // guarded by mu
 }
 
-// keeper is the part of a store that keeps counts.
+// keeper is the part of a store that stores counts.
 type keeper interface {
 	engine.Counts
 	KeepTally(ctx context.Context, s engine.ServerID, number int64, t engine.Tally) error
@@ -42,12 +42,12 @@ type counted struct {
 	dirty bool
 }
 
-// NewCounter makes a counter that keeps what it counts in the store, under a name of its own.
+// NewCounter makes a counter that stores its counts under its own name.
 func NewCounter(store keeper, clk clock.Clock) *Counter {
 	return &Counter{store: store, clock: clk, id: engine.ServerID(uuid.New()), minutes: map[time.Time]*counted{}, tallies: newTallies()}
 }
 
-// minute is the one that it is now; The caller holds mu.
+// minute returns the current minute. The caller holds mu.
 func (c *Counter) minute() *engine.Minute {
 	at := c.clock.Now().UTC().Truncate(time.Minute)
 	m := c.minutes[at]
@@ -59,7 +59,7 @@ func (c *Counter) minute() *engine.Minute {
 	return &m.Minute
 }
 
-// started counts attempts that were leased.
+// started counts leased attempts.
 func (c *Counter) started(as []job.Attempt) {
 	if len(as) == 0 {
 		return
@@ -85,7 +85,7 @@ func (c *Counter) started(as []job.Attempt) {
 	}
 }
 
-// finished counts what ended, or is retried. of says whose executions are, as far as that is known.
+// finished counts executions that ended, or are retried. of returns their owners, as far as known.
 func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.ExecutionID]owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 			continue
 		}
 		if _, held := of[v.Execution]; v.Repeated && !held {
-			continue // it was counted when it was applied; where that answer was lost, it is still held here
+			continue // it was counted when it was applied; if that answer was lost, it is still held here
 		}
 		then := fs[i].Came(&vs[i])
 		e := end{id: fs[i].Outcome.Execution, at: now, status: then.Status, why: fs[i].Outcome.Error}
@@ -135,7 +135,7 @@ func (c *Counter) ended(es []engine.Ended) {
 	}
 }
 
-// fired counts what firings did not run, and what they replaced.
+// fired counts instants that firings did not run, and executions that they replaced.
 func (c *Counter) fired(fs []engine.Firing, ended []engine.Ended) {
 	if len(ended) == 0 {
 		return
@@ -145,7 +145,7 @@ func (c *Counter) fired(fs []engine.Firing, ended []engine.Ended) {
 	c.tallies.passedOver(fs, ended, c.clock.Now())
 }
 
-// Tick writes down what has changed.
+// Tick stores what has changed.
 func (c *Counter) Tick(ctx context.Context) (time.Duration, error) {
 	err := c.write(ctx)
 	more, err2 := c.tally(ctx)
@@ -155,7 +155,7 @@ func (c *Counter) Tick(ctx context.Context) (time.Duration, error) {
 	return keepEvery, errors.Join(err, err2)
 }
 
-// write writes down the minutes of the installation.
+// write stores the minutes of the installation.
 func (c *Counter) write(ctx context.Context) error {
 	now := c.clock.Now()
 	var ms []engine.Minute

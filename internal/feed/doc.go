@@ -1,12 +1,13 @@
-// Package feed sees what goes through a server's store: it counts it, minute by minute, and tells it to those who watch.
+// Package feed observes the calls to a server's store: it counts them, minute by minute, and reports changes to
+// watchers.
 //
-// Store wraps the port. A Counter keeps what was started and what ended in memory, and writes it down every few seconds:
-// for each minute what this server has counted in it so far, so that the same may be written again. What a process that
-// is killed had not written is not counted.
+// Store wraps the port. A Counter counts starts and ends in memory, and stores the counts every few seconds: for each
+// minute the server's total so far, so that writing it again is safe. Counts that a killed process had not written
+// are lost.
 //
-// A Hub holds the last changes of each tenant that somebody watches, and of no other. Servers that share a store tell each
-// other which tenants they watch, and what changes in those. Who is too slow, or comes back too late, is told that
-// something was missed, and reads again what it shows. While nobody watches, a change costs one look at a flag.
+// A Hub keeps the last changes of each watched tenant, and of no other. Servers that share a store tell each other
+// which tenants they watch, and what changes in those. A watcher that is too slow, or comes back too late, is told
+// that something was missed, and reads everything again. While nobody watches, a change costs one check of a flag.
 //
 // It never changes what a call does or answers, and never fails one.
 package feed

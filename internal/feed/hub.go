@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	ringSize  = 4096             // changes of a tenant that are held for those who watch it
-	ringStays = 30 * time.Second // after the last of them has left, so that whoever comes back continues
+	ringSize  = 4096             // changes of a tenant that are kept for its watchers
+	ringStays = 30 * time.Second // after the last watcher has left, so that one that returns can continue
 )
 
 // Change is something that happened.
@@ -24,46 +24,47 @@ type Change struct {
 	Type      string    `json:"y"`
 	Execution string    `json:"e,omitempty"`
 	Job       string    `json:"j,omitempty"`
+	Run       string    `json:"r,omitempty"` // of a workflow
 	Worker    string    `json:"w,omitempty"`
 	Status    string    `json:"s,omitempty"`
 }
 
-// Hub tells those who watch a tenant what changes. It holds the last changes of each tenant that is watched, once for all
-// who watch it; who is too slow for that is told so.
+// Hub reports changes to the watchers of a tenant. It keeps the last changes of each watched tenant, once for all its
+// watchers; one that is too slow is told so.
 type Hub struct {
 	epoch string
 
-	heard atomic.Bool // somebody watches, here or elsewhere
+	heard atomic.Bool // somebody is watching, here or elsewhere
 	mu    sync.Mutex
-	rings map[tenant.ID]*ring     // guarded by mu: of the tenants that are watched here
-	used  int64                   // guarded by mu: no ring that was forgotten had a number above it
+	rings map[tenant.ID]*ring     // guarded by mu: of the tenants watched here
+	used  int64                   // guarded by mu: no dropped ring had a number above it
 	far   map[tenant.ID]time.Time // guarded by mu: until when tenants are watched elsewhere
-	out   map[tenant.ID]*bundle   // guarded by mu: what is to be told there
+	out   map[tenant.ID]*outgoing // guarded by mu: what other servers are to be told
 	begun chan struct{}           // somebody began to watch
 }
 
-// ring is the last changes of a tenant.
+// ring holds the last changes of a tenant.
 type ring struct {
 	changes  []Change // the last ones, up to twice as many as count
-	next     int64    // the number of the next one, above all of an earlier ring
+	next     int64    // the next number, above all numbers of earlier rings
 	floor    int64    // what comes before it was lost
 	watchers map[*Watch]bool
-	empty    time.Time // since when nobody watches
-	called   time.Time // when other servers were told that it is watched; zero: they were not
+	empty    time.Time // since when it has no watcher
+	called   time.Time // when other servers were told that it is watched; zero: never
 	known    bool      // they have heard it by now
 }
 
 // NewHub makes a hub that nobody watches.
 func NewHub() *Hub {
 	return &Hub{
-		epoch: uuid.NewString()[:8], rings: map[tenant.ID]*ring{}, far: map[tenant.ID]time.Time{}, out: map[tenant.ID]*bundle{}, begun: make(chan struct{}, 1),
+		epoch: uuid.NewString()[:8], rings: map[tenant.ID]*ring{}, far: map[tenant.ID]time.Time{}, out: map[tenant.ID]*outgoing{}, begun: make(chan struct{}, 1),
 	}
 }
 
-// Heard reports whether anybody watches. What changes is of no interest while nobody does.
+// Heard reports whether anybody watches. While nobody does, changes are of no interest.
 func (h *Hub) Heard() bool { return h.heard.Load() }
 
-// Tell tells those who watch a tenant of changes.
+// Tell reports changes to the watchers of a tenant.
 func (h *Hub) Tell(t tenant.ID, cs ...Change) {
 	if !h.Heard() || len(cs) == 0 {
 		return
@@ -74,11 +75,11 @@ func (h *Hub) Tell(t tenant.ID, cs ...Change) {
 		r.add(cs)
 	}
 	if _, ok := h.far[t]; ok {
-		h.bundle(t).add(cs)
+		h.outgoing(t).add(cs)
 	}
 }
 
-// TellAll tells those who watch any tenant of changes.
+// TellAll reports changes to the watchers of every tenant.
 func (h *Hub) TellAll(cs ...Change) {
 	h.mu.Lock()
 	all := make([]tenant.ID, 0, len(h.rings)+len(h.far))
@@ -96,7 +97,8 @@ func (h *Hub) TellAll(cs ...Change) {
 	}
 }
 
-// Lose tells those who watch a tenant, or any where it is empty, that something changed that cannot be told one by one.
+// Lose tells the watchers of a tenant, or all if it is empty, that something changed that cannot be reported in
+// detail.
 func (h *Hub) Lose(t tenant.ID) {
 	if !h.Heard() {
 		return
@@ -110,12 +112,12 @@ func (h *Hub) Lose(t tenant.ID) {
 	}
 	for id := range h.far {
 		if t == "" || t == id {
-			h.bundle(id).lost = true
+			h.outgoing(id).lost = true
 		}
 	}
 }
 
-// near takes in what was told elsewhere.
+// near adds changes from another server.
 func (h *Hub) near(t tenant.ID, cs []Change, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,7 +141,7 @@ func (r *ring) add(cs []Change) {
 	r.wake()
 }
 
-// lose makes all that was told before stale.
+// lose makes everything reported before stale.
 func (r *ring) lose() {
 	r.changes = nil
 	r.next++
@@ -163,16 +165,16 @@ func (r *ring) wake() {
 	}
 }
 
-// Watch is someone who watches a tenant. One goroutine reads it.
+// Watch is a watcher of a tenant. It is not safe for concurrent use.
 type Watch struct {
 	hub  *Hub
 	of   tenant.ID
 	wake chan struct{}
-	at   int64 // the number of the next change it is told
+	at   int64 // the number of its next change
 }
 
-// Watch begins to watch a tenant, behind the change of an id that was told before; from now on, if it is empty. Resumed says
-// that nothing was missed in between.
+// Watch begins to watch a tenant, after the change with an id that was reported before; from now on, if it is empty.
+// Resumed reports that nothing was missed in between.
 func (h *Hub) Watch(t tenant.ID, after string) (w *Watch, resumed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,7 +196,7 @@ func (h *Hub) Watch(t tenant.ID, after string) (w *Watch, resumed bool) {
 	return w, resumed
 }
 
-// number is the number of the change that an id names, if it is one of this hub's.
+// number returns the number of the change with an id, if it is one of this hub's.
 func (h *Hub) number(id string) (int64, bool) {
 	epoch, text, ok := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -208,11 +210,11 @@ func PlausibleID(id string) bool {
 	return ok && err == nil && n >= 0 && len(epoch) == 8
 }
 
-// Wake is told that there may be something to read.
+// Wake is signalled when there may be something to read.
 func (w *Watch) Wake() <-chan struct{} { return w.wake }
 
-// Read takes the next changes, up to most, and answers with the id of the last. Missed says that some were lost before
-// these: what was read so far no longer holds.
+// Read returns the next changes, up to most, and the id of the last. Missed reports that some were lost before these:
+// everything read so far is outdated.
 func (w *Watch) Read(most int) (cs []Change, id string, missed bool) {
 	h := w.hub
 	h.mu.Lock()
@@ -243,7 +245,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// prune forgets tenants that nobody watches any more.
+// prune drops tenants that nobody watches any more.
 func (h *Hub) prune(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

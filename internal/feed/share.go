@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	shareEvery  = 250 * time.Millisecond
-	callEvery   = 2 * time.Second // how often a server says whom it watches
-	callHolds   = 7 * time.Second // how long others heed that
-	callTakes   = 500 * time.Millisecond
-	bundleMost  = 400 // changes of a tenant that are told at once; where there are more, only that
-	messageMost = 35  // changes in a message
-	tenantsMost = 100 // tenants named in a message
+	shareEvery   = 250 * time.Millisecond
+	callEvery    = 2 * time.Second // how often a server announces the tenants it watches
+	callHolds    = 7 * time.Second // how long others heed that
+	callTakes    = 500 * time.Millisecond
+	outgoingMost = 400 // changes of a tenant that are sent in full; if there are more, only that fact is
+	messageMost  = 35  // changes in a message
+	tenantsMost  = 100 // tenants named in a message
 )
 
-// bundle holds a tenant's messages to other servers.
-type bundle struct {
+// outgoing holds a tenant's outgoing changes for other servers.
+type outgoing struct {
 	changes []Change
 	lost    bool
 }
 
-func (b *bundle) add(cs []Change) {
-	if b.lost || len(b.changes)+len(cs) > bundleMost {
+func (b *outgoing) add(cs []Change) {
+	if b.lost || len(b.changes)+len(cs) > outgoingMost {
 		b.changes, b.lost = nil, true
 		return
 	}
 	b.changes = append(b.changes, cs...)
 }
 
-// bundle returns a tenant's messages; The caller holds mu.
-func (h *Hub) bundle(t tenant.ID) *bundle {
+// outgoing returns a tenant's outgoing changes. The caller holds mu.
+func (h *Hub) outgoing(t tenant.ID) *outgoing {
 	b := h.out[t]
 	if b == nil {
-		b = &bundle{}
+		b = &outgoing{}
 		h.out[t] = b
 	}
 	return b
@@ -51,11 +51,11 @@ type message struct {
 	Watches []tenant.ID `json:"i,omitempty"` // whom the sender watches
 	Tenant  tenant.ID   `json:"t,omitempty"`
 	Changes []Change    `json:"c,omitempty"`
-	Lost    bool        `json:"l,omitempty"` // more changed than can be told
+	Lost    bool        `json:"l,omitempty"` // more changes than can be sent
 }
 
-// Share tells other servers what changes here, as far as they watch it, and hears from them, until ctx ends. Without others
-// (nil) it only forgets who has gone.
+// Share sends changes here to other servers that watch the tenant, and receives theirs, until ctx ends. Without
+// others (nil) it only drops watchers that have gone.
 func (h *Hub) Share(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	if others != nil {
 		heard := make(chan struct{})
@@ -102,7 +102,7 @@ func (h *Hub) Share(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 	}
 }
 
-// called notes that other servers were told of tenants that are watched here.
+// called records that other servers were told which tenants are watched here.
 func (h *Hub) called(ts []tenant.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,8 +113,8 @@ func (h *Hub) called(ts []tenant.ID) {
 	}
 }
 
-// settle has those who began to watch a tenant read again once the other servers have heard of it: what changed there before
-// nobody told.
+// settle makes new watchers of a tenant read again once the other servers know of them: earlier changes there were
+// not sent.
 func (h *Hub) settle(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,11 +137,11 @@ func (h *Hub) watching() []tenant.ID {
 	return out
 }
 
-// empty sends what is to be told elsewhere.
+// empty sends the outgoing changes to other servers.
 func (h *Hub) empty(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	h.mu.Lock()
 	out := h.out
-	h.out = map[tenant.ID]*bundle{}
+	h.out = map[tenant.ID]*outgoing{}
 	h.mu.Unlock()
 	for t, b := range out {
 		ms := []message{{Tenant: t, Lost: true}}
@@ -154,7 +154,7 @@ func (h *Hub) empty(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 		for _, m := range ms {
 			if h.send(ctx, others, log, m) != nil {
 				h.mu.Lock()
-				h.bundle(t).lost = true // which is told when it can be
+				h.outgoing(t).lost = true // which is sent when possible
 				h.mu.Unlock()
 				break
 			}
@@ -174,7 +174,7 @@ func (h *Hub) send(ctx context.Context, others engine.Feeds, log *slog.Logger, m
 	return err
 }
 
-// hear takes in what others tell. When it starts over something may have been missed.
+// hear receives the messages of others. When it restarts, something may have been missed.
 func (h *Hub) hear(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	for ctx.Err() == nil {
 		err := others.Subscribe(ctx, func() { h.forget() }, func(data []byte) { h.take(data) })
@@ -189,7 +189,7 @@ func (h *Hub) hear(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	}
 }
 
-// forget has those who watch here read all again.
+// forget makes all watchers here read everything again.
 func (h *Hub) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,7 +198,7 @@ func (h *Hub) forget() {
 	}
 }
 
-// take takes in a message.
+// take handles a message.
 func (h *Hub) take(data []byte) {
 	var m message
 	if json.Unmarshal(data, &m) != nil || m.From == h.epoch {

@@ -8,23 +8,24 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Store is a store that is watched.
+// Store is an observed store.
 type Store struct {
 	engine.Store
 	counter *Counter
 	hub     *Hub
 
 	mu   sync.Mutex
-	held map[job.ExecutionID]owner // guarded by mu: whose what was leased here is
+	held map[job.ExecutionID]owner // guarded by mu: owners of executions leased here
 }
 
-// heldMost bounds what is remembered of leases; of others the store is asked.
+// heldMost limits how many leases are remembered; for others the store is asked.
 const heldMost = 200_000
 
-// Over watches a store.
+// Over wraps a store.
 func Over(store engine.Store, c *Counter, h *Hub) *Store {
 	return &Store{Store: store, counter: c, hub: h, held: map[job.ExecutionID]owner{}}
 }
@@ -86,7 +87,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 	return j, err
 }
 
-// CancelWaiting cancels what waits of a deleted job.
+// CancelWaiting cancels waiting executions of a deleted job.
 func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) ([]engine.Ended, error) {
 	es, err := s.Store.CancelWaiting(ctx, t, of, limit)
 	s.counter.ended(es)
@@ -175,7 +176,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 	return as, nil
 }
 
-// remember notes whose what was leased is.
+// remember records the owners of leased executions.
 func (s *Store) remember(as []job.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +189,7 @@ func (s *Store) remember(as []job.Attempt) {
 	}
 }
 
-// owners returns the owners of executions, as far as they are remembered.
+// owners returns the remembered owners of executions.
 func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown []job.Lease) {
 	of = make(map[job.ExecutionID]owner, len(fs))
 	s.mu.Lock()
@@ -204,7 +205,7 @@ func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown [
 	return of, unknown
 }
 
-// forget drops what is remembered of leases that are over.
+// forget drops leases that have ended.
 func (s *Store) forget(vs []job.Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,6 +216,22 @@ func (s *Store) forget(vs []job.Verdict) {
 
 // Finish applies transitions.
 func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	return s.finish(ctx, fs, func() ([]job.Verdict, error) { return s.Store.Finish(ctx, fs) })
+}
+
+// FinishNodes applies transitions, and changes runs.
+func (s *Store) FinishNodes(ctx context.Context, fs []job.Finish, decide engine.Decide) (vs []job.Verdict, out []engine.RunChanged, err error) {
+	of := map[job.ExecutionID]change{}
+	vs, err = s.finish(ctx, fs, func() (vs []job.Verdict, err error) {
+		vs, out, err = s.Store.FinishNodes(ctx, fs, noting(of, decide))
+		return vs, err
+	})
+	s.decided(of, out)
+	return vs, out, err
+}
+
+// finish tells of what call finishes.
+func (s *Store) finish(ctx context.Context, fs []job.Finish, call func() ([]job.Verdict, error)) ([]job.Verdict, error) {
 	of, unknown := s.owners(fs)
 	told := map[job.ExecutionID]owner{}
 	if s.hub.Heard() && len(unknown) > 0 {
@@ -226,7 +243,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 			told[h.ID] = owner{tenant: h.Tenant, job: h.Job}
 		}
 	}
-	vs, err := s.Store.Finish(ctx, fs)
+	vs, err := call()
 	if err != nil {
 		return vs, err
 	}
@@ -237,7 +254,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	}
 	for i, v := range vs {
 		o, ok := of[v.Execution]
-		if !ok && !v.Repeated { // which was told of
+		if !ok && !v.Repeated { // which was reported
 			o, ok = told[v.Execution]
 		}
 		if !ok || !v.Accepted {
@@ -255,7 +272,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return vs, nil
 }
 
-// Cancel ends what waits and asks what runs to stop.
+// Cancel ends waiting executions and asks running ones to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (engine.Cancelled, error) {
 	st, err := s.Store.Cancel(ctx, t, id, reason, e)
 	s.counter.ended(st.Ended)
@@ -269,7 +286,7 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	return st, err
 }
 
-// released tells of what went back into the queue.
+// released reports executions that returned to the queue.
 func (s *Store) released(rs []job.Ready) {
 	if s.hub.Heard() {
 		for _, r := range rs {
@@ -278,7 +295,7 @@ func (s *Store) released(rs []job.Ready) {
 	}
 }
 
-// requeued counts what ended and tells of what went back into the queue.
+// requeued counts ended executions and reports those that returned to the queue.
 func (s *Store) requeued(r engine.Requeued) {
 	s.counter.ended(r.Ended)
 	s.released(r.Ready)
@@ -319,7 +336,7 @@ func (s *Store) Expire(ctx context.Context, limit int) ([]engine.Ended, error) {
 	return es, err
 }
 
-// Force ends what was asked to stop and did not.
+// Force ends executions that were asked to stop and did not.
 func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) ([]engine.Ended, error) {
 	es, err := s.Store.Force(ctx, grace, limit)
 	s.counter.ended(es)
@@ -329,7 +346,67 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) ([]en
 	return es, err
 }
 
-// worker tells those whom a worker may serve of it.
+// BeginRuns stores runs.
+func (s *Store) BeginRuns(ctx context.Context, all []engine.NewRun) ([]engine.Begun, error) {
+	got, err := s.Store.BeginRuns(ctx, all)
+	for i := range got {
+		if got[i].New {
+			s.ran(change{all[i].Run, &all[i].First}, got[i].Changed)
+		}
+	}
+	return got, err
+}
+
+// ChangeRuns changes runs.
+func (s *Store) ChangeRuns(ctx context.Context, ids []job.ExecutionID, decide engine.Decide) ([]engine.RunChanged, error) {
+	of := map[job.ExecutionID]change{}
+	got, err := s.Store.ChangeRuns(ctx, ids, noting(of, decide))
+	s.decided(of, got)
+	return got, err
+}
+
+// noting is a decide that notes what was decided.
+func noting(of map[job.ExecutionID]change, decide engine.Decide) engine.Decide {
+	return func(v engine.RunView) (*engine.RunChange, error) {
+		c, err := decide(v)
+		of[v.Run.ID] = change{v.Run, c}
+		return c, err
+	}
+}
+
+// decided tells what came of decisions.
+func (s *Store) decided(of map[job.ExecutionID]change, outs []engine.RunChanged) {
+	for _, c := range outs {
+		if made := of[c.Run]; c.Err == nil && made.to != nil {
+			s.ran(made, c)
+		}
+	}
+}
+
+// change describes a change of a run.
+type change struct {
+	run engine.WorkflowRun // before it
+	to  *engine.RunChange
+}
+
+// ran reports the results of a change of a run.
+func (s *Store) ran(made change, c engine.RunChanged) {
+	s.counter.ended(c.Ended)
+	if !s.hub.Heard() {
+		return
+	}
+	t, run := made.run.Tenant, made.run.ID.String()
+	for _, e := range c.Ended {
+		s.execution(t, "finished", e.Execution, e.Job, e.Status)
+	}
+	for i := range made.to.Members {
+		e := &made.to.Members[i].Execution
+		s.hub.Tell(t, Change{At: now(), Type: "execution.created", Execution: e.ID.String(), Job: e.Job.String(), Run: run, Status: e.Status.String()})
+	}
+	s.hub.Tell(t, Change{At: now(), Type: "run.changed", Run: run, Job: made.run.Workflow.String(), Status: workflow.Status(made.to.Status).String()})
+}
+
+// worker reports a worker to the tenants that it may serve.
 func (s *Store) worker(w job.Worker, what string) {
 	c := Change{At: now(), Type: "worker." + what, Worker: w.ID.String()}
 	if w.Tenant != "" {
@@ -363,7 +440,7 @@ func (s *Store) Leave(ctx context.Context, id job.WorkerID) (engine.Requeued, er
 	return rs, err
 }
 
-// Drain asks a session to take nothing more.
+// Drain asks a session to take no more work.
 func (s *Store) Drain(ctx context.Context, t tenant.ID, id job.WorkerID, e *audit.Entry) error {
 	err := s.Store.Drain(ctx, t, id, e)
 	if err == nil && s.hub.Heard() {

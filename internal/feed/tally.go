@@ -13,17 +13,17 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// How much is held in memory of what is to be kept, and how much is written at once.
+// How many counts are held in memory, and how many are written at once.
 const (
 	mostMinutes  = 50_000  // of tenants
-	mostDays     = 300_000 // of jobs; a herd of schedules has as many
+	mostDays     = 300_000 // of jobs; a herd of schedules has this many
 	mostFailures = 20_000
-	mostUnknown  = 200_000 // ends of what was leased elsewhere
-	mostPairs    = 1000    // different failures of different jobs that a tenant may have in an hour; the others are one
+	mostUnknown  = 200_000 // ends of executions leased elsewhere
+	mostPairs    = 1000    // different failures of different jobs per tenant and hour; the rest are counted as one
 	mostPrints   = 2000    // messages whose fingerprints are remembered
 	daysAtOnce   = 2000
 	askedAtOnce  = 500
-	askingTime   = time.Second // for which the store is asked on, one time after the other
+	askingTime   = time.Second // how long the store is asked, one request after the other
 	soon         = time.Second // when there is more
 	sampleBytes  = 500
 
@@ -31,7 +31,7 @@ const (
 	lateAfter = 5 * time.Second
 )
 
-// owner says whose an execution is, and how its day counts it.
+// owner is the tenant and job of an execution, and how its day counts it.
 type owner struct {
 	tenant tenant.ID
 	job    job.ID
@@ -46,7 +46,7 @@ func ownerOf(id job.ExecutionID, t tenant.ID, j job.ID, by job.Trigger, schedule
 
 func dayOf(t time.Time) int64 { return t.UTC().Truncate(24 * time.Hour).Unix() }
 
-// end says how an execution, or an attempt that is retried, ended.
+// end is how an execution, or an attempt that is retried, ended.
 type end struct {
 	id     job.ExecutionID
 	at     time.Time
@@ -70,7 +70,7 @@ type (
 		print  job.Fingerprint
 		job    job.ID
 	}
-	// pairs are the failures of a tenant in an hour.
+	// pairs holds the failures of a tenant in an hour.
 	pairs struct {
 		hour int64
 		seen map[failureKey]struct{}
@@ -85,7 +85,7 @@ type (
 	}
 )
 
-// tallies holds a server's counts of tenants and jobs that are not stored yet. The counter's lock guards it.
+// tallies holds a server's counts by tenant and job that are not stored yet. The counter's lock guards it.
 type tallies struct {
 	minutes  map[minuteKey]*dirtyMinute
 	days     map[dayKey]*engine.DayCounts
@@ -106,7 +106,7 @@ func newTallies() tallies {
 	}
 }
 
-// minute is a tenant's, at an instant.
+// minute returns the minute of a tenant at an instant.
 func (t *tallies) minute(of tenant.ID, at time.Time) *engine.TenantMinute {
 	at = at.UTC().Truncate(time.Minute)
 	k := minuteKey{of, at.Unix()}
@@ -123,13 +123,13 @@ func (t *tallies) minute(of tenant.ID, at time.Time) *engine.TenantMinute {
 	return &m.TenantMinute
 }
 
-// both calls f with the minute of a tenant, and with that of all.
+// both calls f with the minute of a tenant, and with that of all tenants.
 func (t *tallies) both(of tenant.ID, at time.Time, f func(*engine.TenantMinute)) {
 	f(t.minute("", at))
 	f(t.minute(of, at))
 }
 
-// started counts attempts that were leased.
+// started counts leased attempts.
 func (t *tallies) started(as []job.Attempt, at time.Time) {
 	all := t.minute("", at)
 	var mine *engine.TenantMinute
@@ -175,7 +175,7 @@ func (e *end) in(m *engine.TenantMinute) {
 	}
 }
 
-// ended counts an end of something whose owner is not known yet: at once for all, later for the one.
+// ended counts an end whose owner is not known yet: at once for all tenants, later for the one.
 func (t *tallies) ended(e end) {
 	e.in(t.minute("", e.at))
 	if len(t.unknown) < mostUnknown {
@@ -191,7 +191,7 @@ func (t *tallies) of(o owner, e *end) {
 	if e.status == job.Failed || e.status == job.TimedOut || e.status == job.Retrying {
 		t.failed(o, e)
 	}
-	if e.status == job.Retrying || job.ID(e.id) == o.job { // a one-off job's own fire has its id, and there is one
+	if e.status == job.Retrying || job.ID(e.id) == o.job { // a one-off job's own fire has its id, and there is only one
 		return
 	}
 	d := t.day(o.tenant, o.job, o.day)
@@ -227,7 +227,7 @@ func (t *tallies) day(of tenant.ID, j job.ID, day int64) *engine.DayCounts {
 	return d
 }
 
-// failed counts what an execution, or an attempt, failed with.
+// failed counts the error of an execution or an attempt.
 func (t *tallies) failed(o owner, e *end) {
 	why := e.why
 	if why == nil {
@@ -269,7 +269,7 @@ func (t *tallies) failed(o owner, e *end) {
 	if final && !before || final == before && !e.at.Before(f.Last) {
 		f.Execution = e.id
 	}
-	if e.at.Before(f.First) { // whose it is was found out later
+	if e.at.Before(f.First) { // its owner was determined later
 		f.First = e.at
 	}
 	if e.at.After(f.Last) {
@@ -277,7 +277,7 @@ func (t *tallies) failed(o owner, e *end) {
 	}
 }
 
-// known reports whether a failure is distinguished: it was before in its hour, or there are not too many.
+// known reports whether a failure is counted separately: it already was in its hour, or there are not too many.
 func (t *tallies) known(k failureKey) bool {
 	p := t.pairs[k.tenant]
 	if p == nil || p.hour < k.hour {
@@ -307,14 +307,15 @@ func (t *tallies) skipped(of tenant.ID, j job.ID, scheduled, at time.Time, n int
 	t.day(of, j, dayOf(scheduled)).Skipped += n
 }
 
-// without counts an end of something whose owner is known.
+// without counts an end without a result, whose owner is known.
 func (t *tallies) without(x *engine.Ended, at time.Time) {
 	e := end{id: x.Execution, at: at, status: x.Status, why: x.Error}
 	e.in(t.minute("", at))
 	t.of(ownerOf(x.Execution, x.Tenant, x.Job, x.Trigger, x.ScheduledAt), &e)
 }
 
-// passedOver counts what firings did not run, and what they replaced. A record that they left of instants may be of many.
+// passedOver counts instants that firings did not run, and executions that they replaced. One record may stand for
+// many instants.
 func (t *tallies) passedOver(fs []engine.Firing, ended []engine.Ended, at time.Time) {
 	many := map[job.ExecutionID]int64{}
 	for i := range fs {
@@ -342,7 +343,7 @@ func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
 		return t.sending, t.number
 	}
 	var out engine.Tally
-	open := now // a minute that something may still be counted in is kept: what is written of it takes the place of what was
+	open := now // a minute that may still change is kept: each write replaces the one before
 	if len(t.unknown) > 0 {
 		open = t.unknown[0].at.Truncate(time.Minute)
 	}
@@ -378,7 +379,7 @@ func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
 	return t.sending, t.number
 }
 
-// tally writes down what was counted of tenants and jobs.
+// tally stores the counts by tenant and job.
 func (c *Counter) tally(ctx context.Context) (more bool, err error) {
 	unasked := c.askAll(ctx) // what is known is written all the same
 	c.mu.Lock()
@@ -396,7 +397,7 @@ func (c *Counter) tally(ctx context.Context) (more bool, err error) {
 	return c.left(), unasked
 }
 
-// askAll asks until nothing is left to ask, or it has taken long.
+// askAll asks until nothing is left to ask, or time is up.
 func (c *Counter) askAll(ctx context.Context) error {
 	for began := c.clock.Now(); ; {
 		left, err := c.ask(ctx)
@@ -420,10 +421,10 @@ func (c *Counter) Lost() int64 {
 	return c.tallies.lost
 }
 
-// askMargin is by how much a finish may seem to be before the instant at which it was counted.
+// askMargin is how long before its counted instant a finish may seem to be.
 const askMargin = time.Hour
 
-// ask finds out whose some of the ends are that are of executions which another server leased, and says how many are left.
+// ask determines the owners of some ends of executions that another server leased, and returns how many are left.
 func (c *Counter) ask(ctx context.Context) (left int, err error) {
 	c.mu.Lock()
 	some := slices.Clone(c.tallies.unknown[:min(askedAtOnce, len(c.tallies.unknown))])

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 )
 
-// Celery says how a schedule of Celery beat is read: what django-celery-beat dumps (manage.py dumpdata django_celery_beat), or
+// Celery reads schedules of Celery beat: dumps of django-celery-beat (manage.py dumpdata django_celery_beat), or
 // beat_schedule as JSON or YAML.
 type Celery struct {
-	Timezone string // of the app; "": nobody said
+	Timezone string // of the app; "": unknown
 	Tag      string // that the jobs get; "": none
 }
 
-// rows are the tables of django-celery-beat, by model and key.
+// rows holds the tables of django-celery-beat, by model and key.
 type rows map[string]map[string]map[string]json.RawMessage
 
 // Read reads a schedule.
@@ -124,7 +124,7 @@ func (s *tasks) periodic(o map[string]json.RawMessage, all rows, path string) {
 	t.done()
 }
 
-// inner is JSON that is written as a text.
+// inner decodes JSON that is written as a string.
 func inner(o map[string]json.RawMessage, name string, otherwise any) any {
 	var v any
 	if json.Unmarshal([]byte(text(o, name)), &v) != nil || v == nil {
@@ -175,7 +175,7 @@ func (t *task) beatEvery(d time.Duration) bool {
 	return true
 }
 
-// crontab takes over the fields of a crontab of Celery.
+// crontab converts the fields of a Celery crontab.
 func (t *task) crontab(o map[string]json.RawMessage, zone string) bool {
 	field := func(name string) string {
 		s := strings.ReplaceAll(text(o, name), " ", "")
@@ -191,7 +191,7 @@ func (t *task) crontab(o map[string]json.RawMessage, zone string) bool {
 	return t.cron(strings.Join([]string{field("minute"), field("hour"), field("day_of_month"), field("month_of_year"), field("day_of_week")}, " "), zone, schedule.Both)
 }
 
-// beatOptions takes over how a task is sent.
+// beatOptions converts the options of a task.
 func (t *task) beatOptions(o map[string]json.RawMessage) {
 	t.job.RetryPolicy = &client.RetryPolicy{MaxRetries: new(0)}
 	t.queue(text(o, "queue"))

@@ -15,10 +15,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/yamljson"
 )
 
-// CronJobs says how manifests of Kubernetes are read.
+// CronJobs reads manifests of Kubernetes.
 type CronJobs struct {
 	Tag    string   // that the jobs get; "": none
-	Runner []string // runs an image, such as docker run --rm; none: the container's command is run on the worker itself
+	Runner []string // the command that runs an image, such as docker run --rm; none: the container's command runs on the worker itself
 }
 
 // manifest holds what is read of a manifest.
@@ -90,7 +90,7 @@ type reader struct {
 	doc *yamljson.Document
 }
 
-// Read reads manifests. What is no CronJob is told and left out.
+// Read reads manifests. Anything but a CronJob is reported and left out.
 func (c CronJobs) Read(data []byte) (Imported, error) {
 	r := &reader{maker: maker{keys: map[string]bool{}}, CronJobs: c}
 	docs, err := yamljson.Parse(data)
@@ -115,7 +115,7 @@ func (r *reader) common() {
 	r.tell(0, "", Note, "missed", "Kubernetes gives up after 100 missed times; here the latest is caught up with, however many were missed (catch_up latest)")
 }
 
-// read makes a job of a manifest, or of each in a list.
+// read makes a job of a manifest, or of each one in a list.
 func (r *reader) read(data []byte, path string) {
 	var m manifest
 	line := r.doc.LineOf(path)
@@ -227,7 +227,7 @@ func (r *reader) schedule(m *manifest, tell teller) (*client.Schedule, bool) {
 	return out, true
 }
 
-// policy takes over how failures are treated.
+// policy converts the retry policy.
 func (r *reader) policy(j *declare.Job, s *jobSpec, tell teller) {
 	const spec = "spec.jobTemplate.spec."
 	retries := 6
@@ -319,7 +319,7 @@ func (r *reader) target(p *podSpec, tell teller) (client.Target, bool) {
 	return t, true
 }
 
-// image is the command that runs an image.
+// image returns the command that runs an image.
 func (r *reader) image(c *container, command, args []string, env map[string]string) []string {
 	out := slices.Clone(r.Runner)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -368,7 +368,8 @@ func expandAll(args []string, env map[string]string) []string {
 	return out
 }
 
-// expand replaces $(NAME) by what is known of NAME, as Kubernetes does; $$(NAME) is $(NAME). A secret does not belong into arguments.
+// expand replaces $(NAME) by the known value of NAME, as Kubernetes does; $$(NAME) is $(NAME). Secrets do not belong
+// in arguments.
 func expand(s string, env map[string]string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

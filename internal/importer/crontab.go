@@ -16,10 +16,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/declare"
 )
 
-// Crontab says how a crontab is read.
+// Crontab reads crontabs.
 type Crontab struct {
-	System   bool   // a line names a user behind its schedule, as in /etc/crontab
-	Timezone string // of the machine it comes from; "": nobody said
+	System   bool   // lines name a user after their schedule, as in /etc/crontab
+	Timezone string // of the machine it comes from; "": unknown
 	Tag      string // that the jobs get; "": none
 }
 
@@ -33,7 +33,7 @@ type lines struct {
 	zone   string // CRON_TZ
 	delay  int    // RANDOM_DELAY, in minutes
 	mail   *string
-	mailed bool // that mail goes nowhere was told
+	mailed bool // it was reported that mail goes nowhere
 }
 
 // Read reads a crontab.
@@ -53,7 +53,7 @@ func (c Crontab) Read(data []byte) Imported {
 	return l.out
 }
 
-// common tells what is different of every job of a crontab.
+// common reports the differences that every job of a crontab has.
 func (l *lines) common() {
 	if l.Timezone == "" && l.zone == "" {
 		l.tell(0, "", Differs, "timezone", "cron reads times in the zone of its machine, which the file does not name: UTC is assumed; --timezone says another")
@@ -90,7 +90,7 @@ func (l *lines) line(n int, text string) {
 	l.job(n, expression, user, rest)
 }
 
-// set takes a setting for the lines behind it.
+// set applies a setting to the lines after it.
 func (l *lines) set(n int, name, value string) {
 	switch name {
 	case "CRON_TZ":
@@ -115,7 +115,7 @@ func (l *lines) set(n int, name, value string) {
 	}
 }
 
-// split parts a line into its schedule and the rest.
+// split splits a line into its schedule and the rest.
 func (l *lines) split(text string) (expression, rest string, ok bool) {
 	if text[0] == '@' {
 		return cutField(text)
@@ -173,7 +173,7 @@ func (l *lines) job(n int, expression, user, command string) {
 		return
 	}
 	key := l.key(nameOf(run))
-	if piped && input != "" { // with nothing behind % there is nothing to read, as without
+	if piped && input != "" { // nothing after % means no input
 		l.tell(n, key, Note, "%", "what stands behind %% is the command's standard input, as with cron; it is piped into it")
 		run = "printf '%s' " + quote(input) + " | { " + run + "\n}"
 	}
@@ -200,7 +200,7 @@ func (l *lines) job(n int, expression, user, command string) {
 	l.out.Jobs = append(l.out.Jobs, j)
 }
 
-// told tells what else is different about a line.
+// told reports the other differences of a line.
 func (l *lines) told(n int, key, expression string) {
 	if fields := strings.Fields(expression); len(fields) == 5 && fields[2] != "*" && fields[4] != "*" {
 		how := "fires on a day that either of the two day fields names"
@@ -219,7 +219,8 @@ func (l *lines) told(n int, key, expression string) {
 	}
 }
 
-// splitPercent parts a command at the first % that is not escaped: what follows is its standard input, in which further ones are line breaks, and which ends with one.
+// splitPercent splits a command at the first % that is not escaped: the rest is its standard input, in which further
+// ones are line breaks, and which ends with one.
 func splitPercent(s string) (run, input string, piped bool) {
 	var parts []string
 	var b strings.Builder
@@ -245,7 +246,7 @@ func splitPercent(s string) (run, input string, piped bool) {
 	return parts[0], input, true
 }
 
-// nameOf is the name of the program that a command line runs.
+// nameOf returns the name of the program that a command line runs.
 func nameOf(command string) string {
 	skip := false
 	for _, w := range strings.Fields(command) {

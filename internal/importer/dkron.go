@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 )
 
-// Dkron says how jobs of Dkron are read: what GET /v1/jobs answers, or one job.
+// Dkron reads jobs of Dkron: the response of GET /v1/jobs, or one job.
 type Dkron struct {
-	Timezone string // of its servers; "": nobody said
+	Timezone string // of its servers; "": unknown
 	Tag      string // that the jobs get; "": none
 }
 
@@ -76,7 +76,7 @@ func (s *tasks) dkron(o map[string]json.RawMessage, path string) {
 	t.done()
 }
 
-// dkronSchedule takes over when a job fires.
+// dkronSchedule converts the schedule of a job.
 func (t *task) dkronSchedule(o map[string]json.RawMessage) bool {
 	expression, zone := text(o, "schedule"), text(o, "timezone")
 	switch {
@@ -122,7 +122,7 @@ func (t *task) dkronSchedule(o map[string]json.RawMessage) bool {
 	return true
 }
 
-// dkronTarget takes over what a job does.
+// dkronTarget converts the target of a job.
 func (t *task) dkronTarget(executor string, c map[string]json.RawMessage) bool {
 	switch executor {
 	case "http":

@@ -1,10 +1,9 @@
-// Package importer makes declared jobs of what other schedulers run: crontabs,
-// CronJobs of Kubernetes, jobs of Dkron, schedules of Sidekiq and Celery beat.
+// Package importer converts the jobs of other schedulers to declared jobs: crontabs, CronJobs of Kubernetes, jobs of
+// Dkron, schedules of Sidekiq and Celery beat.
 //
-// What comes out is as near to the original as Carillon can be, and each place
-// where it is not the same is told as a Difference, with the line it comes from:
-// nobody should find out at night. It reads text and asks nobody; whether the
-// jobs are accepted, the server says when they are applied.
+// The result is as close to the original as Carillon allows, and every deviation is reported as a Difference, with
+// its line in the source: nobody should find out at night. The package only reads text; the server validates the jobs
+// when they are applied.
 package importer
 
 import (
@@ -19,10 +18,10 @@ import (
 const (
 	Note    = "note"     // good to know
 	Differs = "differs"  // it behaves in another way
-	LeftOut = "left out" // something of it, or all, has no counterpart
+	LeftOut = "left out" // all or part of it has no counterpart
 )
 
-// Difference is one way in which a job is not as it was.
+// Difference is one way in which a job differs from the original.
 type Difference struct {
 	Line  int    `json:"line,omitempty"`
 	Key   string `json:"key,omitempty"` // of the job; "": it is about the whole file, or there is no job
@@ -37,7 +36,7 @@ type Imported struct {
 	Differences []Difference
 }
 
-// maker gathers jobs.
+// maker collects jobs.
 type maker struct {
 	out  Imported
 	keys map[string]bool
@@ -49,7 +48,7 @@ func (m *maker) tell(line int, key, kind, about, format string, args ...any) {
 
 var notKey = regexp.MustCompile(`[^a-z0-9._-]+`)
 
-// key makes a key of a text that no job has yet.
+// key makes a new unique key from a text.
 func (m *maker) key(text string) string {
 	base := strings.Trim(notKey.ReplaceAllString(strings.ToLower(text), "-"), "-._")
 	if len(base) > 100 {
@@ -75,5 +74,5 @@ func shorten(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// longest is the longest time that an attempt may be given, in seconds.
+// longest is the maximum timeout of an attempt, in seconds.
 const longest = 7 * 24 * 3600

@@ -15,11 +15,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/yamljson"
 )
 
-// tasks reads a file whose entries are handlers of an application, or what stands beside them.
+// tasks reads a file whose entries are handlers of an application, or related entries.
 type tasks struct {
 	maker
 	doc  *yamljson.Document
-	zone string // of the machine it comes from; "": nobody said
+	zone string // of the machine it comes from; "": unknown
 	tag  string
 }
 
@@ -37,7 +37,7 @@ func (s *tasks) parsed(data []byte, read func(json.RawMessage)) error {
 	return nil
 }
 
-// task is one entry: its job as far as it has come, and where to tell of it.
+// task is one entry: its job so far, and where to report differences.
 type task struct {
 	*tasks
 	line int
@@ -54,7 +54,7 @@ func (s *tasks) task(name, path, from string) *task {
 	return t
 }
 
-// nameText is a name that a job may have.
+// nameText returns a valid name for a job.
 func nameText(name, otherwise string) string {
 	clean := shorten(strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -72,10 +72,10 @@ func (t *task) say(kind, about, format string, args ...any) {
 	t.tell(t.line, *t.job.Key, kind, about, format, args...)
 }
 
-// done keeps the job.
+// done adds the job.
 func (t *task) done() { t.out.Jobs = append(t.out.Jobs, t.job) }
 
-// cron gives the job an expression; false says that it is not accepted.
+// cron sets the job's expression; false means that it is not accepted.
 func (t *task) cron(expression, zone string, day schedule.Day) bool {
 	expression = strings.Join(strings.Fields(expression), " ")
 	if zone == "" {
@@ -100,7 +100,7 @@ func (t *task) cron(expression, zone string, day schedule.Day) bool {
 	return true
 }
 
-// every gives the job an interval; false says that it is not accepted.
+// every sets the job's interval; false means that it is not accepted.
 func (t *task) every(d time.Duration) bool {
 	if d < time.Second || d%time.Second != 0 && d < 10*time.Second || d > 366*24*time.Hour {
 		t.say(LeftOut, "schedule", "every %s: an interval is at least a second and at most a year", d)
@@ -112,7 +112,7 @@ func (t *task) every(d time.Duration) bool {
 
 var notKind = regexp.MustCompile(`[^A-Za-z0-9._:/-]+`)
 
-// handled gives the job a handler of an application; false says that there is none.
+// handled sets the application handler of a job; false means that there is none.
 func (t *task) handled(name string, payload any) bool {
 	kind := strings.Trim(notKind.ReplaceAllString(strings.TrimSpace(name), "-"), "-")
 	if kind == "" || len(kind) > 128 {
@@ -131,7 +131,7 @@ func (t *task) handled(name string, payload any) bool {
 	return true
 }
 
-// queue puts the job into a queue, under a name that a queue may have.
+// queue puts the job into a queue, under a valid name.
 func (t *task) queue(name string) {
 	if name == "" || name == "default" {
 		return
@@ -147,7 +147,7 @@ func (t *task) queue(name string) {
 	t.job.Queue = &q
 }
 
-// without tells what of an entry, of fields with a reason each, has no counterpart.
+// without reports which fields of an entry have no counterpart, each with a reason.
 func (t *task) without(o map[string]json.RawMessage, fields [][2]string) {
 	for _, f := range fields {
 		switch strings.TrimSpace(string(o[f[0]])) {
@@ -171,7 +171,7 @@ func object(data json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-// written is a name as the file has it, perhaps with a colon before it.
+// written returns a name as in the file, perhaps with a colon before it.
 func written(data json.RawMessage, name string) string {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(data, &raw) == nil && raw[name] == nil && raw[":"+name] != nil {
@@ -180,7 +180,7 @@ func written(data json.RawMessage, name string) string {
 	return name
 }
 
-// names are those of an object, in order.
+// names returns those of an object, in order.
 func names(o map[string]json.RawMessage) []string {
 	out := make([]string, 0, len(o))
 	for name := range o {
@@ -190,7 +190,7 @@ func names(o map[string]json.RawMessage) []string {
 	return out
 }
 
-// text is a text of an entry; numbers and truths as they are written.
+// text returns a text of an entry; numbers and booleans as they are written.
 func text(o map[string]json.RawMessage, name string) string {
 	raw := strings.TrimSpace(string(o[name]))
 	var s string
@@ -203,7 +203,7 @@ func text(o map[string]json.RawMessage, name string) string {
 	return raw
 }
 
-// truth is true, false or otherwise.
+// truth returns a boolean, and whether it is one.
 func truth(o map[string]json.RawMessage, name string, otherwise bool) bool {
 	if v, err := strconv.ParseBool(text(o, name)); err == nil {
 		return v
@@ -213,7 +213,7 @@ func truth(o map[string]json.RawMessage, name string, otherwise bool) bool {
 
 var spanPart = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*(w|d|h|m|s|y|M)`)
 
-// span reads a duration such as 1h30m, 2d or 45s.
+// span parses a duration such as 1h30m, 2d or 45s.
 func span(s string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < 1e9 {
 		return time.Duration(n * float64(time.Second)), nil

@@ -10,18 +10,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 )
 
-// Sidekiq says how schedules of sidekiq-cron and sidekiq-scheduler are read: their YAML files.
+// Sidekiq reads schedules of sidekiq-cron and sidekiq-scheduler: their YAML files.
 type Sidekiq struct {
-	Timezone string // of the machine; "": nobody said
+	Timezone string // of the machine; "": unknown
 	Tag      string // that the jobs get; "": none
 }
 
-// Read reads a schedule: names with what they run, at the top (sidekiq-cron) or under schedule (sidekiq-scheduler).
+// Read reads a schedule: names with their tasks, at the top (sidekiq-cron) or under schedule (sidekiq-scheduler).
 func (q Sidekiq) Read(data []byte) (Imported, error) {
 	s := &tasks{zone: q.Timezone, tag: q.Tag}
 	err := s.parsed(data, func(doc json.RawMessage) {
 		var list []json.RawMessage
-		if json.Unmarshal(doc, &list) == nil { // sidekiq-cron takes a list, too
+		if json.Unmarshal(doc, &list) == nil { // sidekiq-cron also accepts a list
 			for _, one := range list {
 				o := object(one)
 				s.sidekiq(text(o, "name"), o, "")
@@ -92,9 +92,9 @@ func (s *tasks) sidekiq(name string, o map[string]json.RawMessage, path string) 
 	t.done()
 }
 
-// sidekiqSchedule takes over when an entry fires.
+// sidekiqSchedule converts the schedule of an entry.
 func (t *task) sidekiqSchedule(o map[string]json.RawMessage) bool {
-	first := func(name string) string { // a list has its options behind
+	first := func(name string) string { // in a list, options follow
 		var list []json.RawMessage
 		if json.Unmarshal(o[name], &list) == nil && len(list) > 0 {
 			return text(map[string]json.RawMessage{"": list[0]}, "")
@@ -132,7 +132,7 @@ func (t *task) sidekiqSchedule(o map[string]json.RawMessage) bool {
 	return false
 }
 
-// fugit takes over an expression, which may end with a zone.
+// fugit converts an expression, which may end with a zone.
 func (t *task) fugit(expression string) bool {
 	f := strings.Fields(expression)
 	zone := ""

@@ -1,8 +1,9 @@
-// Package jsonschema checks JSON against schemas that users write (JSON Schema 2020-12), such as the input of a workflow
-// and the data of an approval.
+// Package jsonschema checks JSON against schemas that users write (JSON Schema 2020-12), such as the input of a
+// workflow and the data of an approval.
 //
-// A schema stands alone: it never loads another one, from a network or a file, and its size is bounded. Patterns are
-// matched in linear time.
+// A schema is self-contained: it never loads another one from a network or a file, and its size is limited. Patterns
+// are matched in linear time. The cost of a check is computed before it begins, and refused beyond a limit: with $ref
+// a small schema can apply 2^40 subschemas to a value.
 package jsonschema
 
 import (
@@ -17,27 +18,34 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// MaxSize bounds a schema, in bytes.
+// MaxSize limits a schema, in bytes.
 const MaxSize = 64 << 10
 
-// maxProblems bounds how many problems Check lists.
+// maxProblems limits how many problems Check lists.
 const maxProblems = 20
 
-// Schema is a compiled schema. Many goroutines may use it at once.
-type Schema struct{ schema *jsonschema.Schema }
+// maxLeaves limits how many problems are sorted before they are cut to maxProblems, maxWant the text of each.
+const maxLeaves, maxWant = 200, 1000
+
+// Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct {
+	schema *jsonschema.Schema
+	costs  map[*jsonschema.Schema]int
+}
 
 // Problem is one place where a value does not fit its schema.
 type Problem struct {
-	Path string // from the value, such as files[2].name; empty: the value itself
-	Want string // what is wrong, and what would be right
+	Path  string // from the value, such as files[2].name; empty: the value itself
+	Value []byte // the JSON at that place; nil: it cannot be read
+	Want  string // what is wrong, and what would be valid
 }
 
 // nothing loads no schema.
 type nothing struct{}
 
-func (nothing) Load(url string) (any, error) {
-	return nil, errors.New("a schema may only refer to itself, such as #/$defs/name")
-}
+func (nothing) Load(url string) (any, error) { return nil, errOutside }
+
+var errOutside = errors.New("a schema may only refer to itself, such as #/$defs/name")
 
 const here = "schema:///input"
 
@@ -60,8 +68,12 @@ func Compile(text []byte) (s *Schema, err error) {
 	default:
 		return nil, errors.New(`it is no object; want a JSON Schema such as {"type": "object", "required": ["day"]}`)
 	}
+	if err := checkText(doc); err != nil {
+		return nil, err
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nothing{})
+	c.UseRegexpEngine(patterns())
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, err
 	}
@@ -72,7 +84,7 @@ func Compile(text []byte) (s *Schema, err error) {
 	case errors.As(err, &bad):
 		var invalid *jsonschema.ValidationError
 		if errors.As(bad.Err, &invalid) {
-			return nil, errors.New(problems(invalid)[0].String())
+			return nil, errors.New(problems(invalid, doc)[0].String())
 		}
 		return nil, bad.Err
 	case errors.As(err, &load):
@@ -80,10 +92,14 @@ func Compile(text []byte) (s *Schema, err error) {
 	case err != nil:
 		return nil, errors.New(strings.ReplaceAll(err.Error(), here, ""))
 	}
-	return &Schema{compiled}, nil
+	costs, err := measure(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled, costs}, nil
 }
 
-// String says what is wrong and where.
+// String describes what is wrong and where.
 func (p Problem) String() string {
 	if p.Path == "" {
 		return p.Want
@@ -91,7 +107,7 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Want
 }
 
-// Check lists what is wrong with a value of JSON; none: it fits. Nothing at all is null.
+// Check lists what is wrong with a JSON value; none: it fits. Empty input is null.
 func (s *Schema) Check(value []byte) []Problem {
 	if len(bytes.TrimSpace(value)) == 0 {
 		value = []byte("null")
@@ -100,19 +116,30 @@ func (s *Schema) Check(value []byte) []Problem {
 	if err != nil {
 		return []Problem{{Want: "it is no JSON; want one JSON value"}}
 	}
+	if err := checkNumbers(doc); err != nil {
+		return []Problem{{Want: err.Error()}}
+	}
+	m := meter{s.costs, maxSteps}
+	if m.apply(s.schema, doc, 0); m.left < 0 {
+		return []Problem{{Want: fmt.Sprintf("checking it takes more than %d steps; want a smaller value or a simpler schema", maxSteps)}}
+	}
 	var invalid *jsonschema.ValidationError
 	if err := s.schema.Validate(doc); errors.As(err, &invalid) {
-		return problems(invalid)
+		return problems(invalid, doc)
 	}
 	return nil
 }
 
-// problems are the leaves of an error, by their place.
-func problems(e *jsonschema.ValidationError) (out []Problem) {
+// problems returns the leaves of an error over a document, by their place.
+func problems(e *jsonschema.ValidationError, doc any) (out []Problem) {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
+		if len(out) == maxLeaves {
+			return
+		}
 		if len(e.Causes) == 0 {
-			out = append(out, Problem{Path: path(e.InstanceLocation), Want: e.BasicOutput().Error.String()})
+			value, _ := json.Marshal(lookUp(doc, e.InstanceLocation)) // what was JSON can be encoded
+			out = append(out, Problem{Path: path(e.InstanceLocation), Value: value, Want: short(e.BasicOutput().Error.String())})
 		}
 		for _, c := range e.Causes {
 			walk(c)
@@ -123,6 +150,29 @@ func problems(e *jsonschema.ValidationError) (out []Problem) {
 		return strings.Compare(a.Path+"\x00"+a.Want, b.Path+"\x00"+b.Want) // the library ranges over maps
 	})
 	return out[:min(len(out), maxProblems)]
+}
+
+// lookUp returns the value at a location of a document.
+func lookUp(doc any, location []string) any {
+	for _, step := range location {
+		switch v := doc.(type) {
+		case map[string]any:
+			doc = v[step]
+		case []any:
+			if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) {
+				doc = v[i]
+			}
+		}
+	}
+	return doc
+}
+
+// short cuts the middle out of a text that quotes long values, or many.
+func short(text string) string {
+	if len(text) <= maxWant {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWant/2], "") + "…" + strings.ToValidUTF8(text[len(text)-maxWant/2:], "")
 }
 
 // path writes a location as the API writes fields: files[2].name.
@@ -137,7 +187,7 @@ func path(location []string) string {
 			b.WriteByte('.')
 		}
 		if strings.ContainsAny(step, ".[] ") {
-			quoted, _ := json.Marshal(step) // a string can always be encoded
+			quoted, _ := json.Marshal(step) // a string always encodes
 			b.Write(quoted)
 			continue
 		}

@@ -1,10 +1,8 @@
-// Package loop runs the parts of the product that repeat: a scheduler, a
-// reaper, a tidier. A part offers Tick, one pass that says when to look again;
-// Run repeats it until its context ends.
+// Package loop runs the repeating parts of the product: a scheduler, a reaper, a tidier. A part provides Tick, one
+// pass that returns when to run again; Run repeats it until its context ends.
 //
-// A pass that fails is logged and tried again, at growing intervals, so that a
-// store that is away is neither hammered nor forgotten. A pass that panics
-// counts as one that failed. Nothing here knows what a pass does.
+// A failed pass is logged and retried, at growing intervals, so that a store that is down is neither hammered nor
+// forgotten. A panic counts as a failure. The package knows nothing of what a pass does.
 package loop
 
 import (
@@ -17,10 +15,10 @@ import (
 	"time"
 )
 
-// Tick is one pass: what it did is its own business, next is how long to wait before the one after it.
+// Tick makes one pass; next is how long to wait before the next one.
 type Tick func(ctx context.Context) (next time.Duration, err error)
 
-// The bounds of the wait after a pass that failed.
+// The limits of the wait after a failed pass.
 const (
 	firstWait = 50 * time.Millisecond
 	longWait  = 2 * time.Second
@@ -56,7 +54,8 @@ func Run(ctx context.Context, log *slog.Logger, name string, wake <-chan struct{
 	}
 }
 
-// Backoff returns how long to wait after the n-th failure in a row, with jitter so that many do not come back at once.
+// Backoff returns how long to wait after the n-th failure in a row, with jitter so that many callers do not retry at
+// once.
 func Backoff(n int) time.Duration {
 	d := min(longWait, firstWait<<min(n-1, 10))
 	return d/2 + rand.N(d)

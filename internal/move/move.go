@@ -13,12 +13,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// batch sets how many rows travel together.
+// batch is how many rows travel together.
 const batch = 2000
+
+// batchOf is the batch of a table; rows of some are large.
+func batchOf(table string) int {
+	if table == "blob_chunks" {
+		return 16 // of 256 KiB each
+	}
+	return batch
+}
 
 // Progress is told how a move goes.
 type Progress interface {
-	// Begin tells of a stage of so many rows, and how to ask how many are done.
+	// Begin reports a stage with its number of rows, and a function that returns how many are done.
 	Begin(stage string, total int, done func() int)
 	End()
 }
@@ -30,7 +38,7 @@ type Moved struct {
 	Checksum string // of the rows, in any order, as both stores have them
 }
 
-// Run takes everything from one store into another, which must be empty.
+// Run copies everything from one store into another, which must be empty.
 func Run(ctx context.Context, from engine.RowSource, to engine.RowSink, now time.Time, tell Progress) (moved []Moved, err error) {
 	err = to.Fill(ctx, func(t engine.RowTarget) error {
 		moved, err = fill(ctx, from, t, now, tell)
@@ -42,7 +50,7 @@ func Run(ctx context.Context, from engine.RowSource, to engine.RowSink, now time
 	return moved, nil
 }
 
-// Rehearse does all that Run does, and takes it back.
+// Rehearse does everything that Run does, and rolls it back.
 func Rehearse(ctx context.Context, from engine.RowSource, to engine.RowSink, now time.Time, tell Progress) (moved []Moved, err error) {
 	rehearsed := errors.New("it was a rehearsal")
 	err = to.Fill(ctx, func(t engine.RowTarget) error {
@@ -103,11 +111,11 @@ func fill(ctx context.Context, from engine.RowSource, to engine.RowTarget, now t
 	return moved, nil
 }
 
-// carry copies a table, and says what it copied.
+// carry copies a table, and returns what it copied.
 func (p *passage) carry(ctx context.Context, from engine.RowSource, to engine.RowTarget, tell Progress) (s sum, err error) {
 	c := counted(tell, p.table, p.rows)
 	defer tell.End()
-	err = from.ReadRows(ctx, p.table, p.read, batch, func(rows [][]any) error {
+	err = from.ReadRows(ctx, p.table, p.read, batchOf(p.table), func(rows [][]any) error {
 		out := make([][]any, len(rows))
 		for i, r := range rows {
 			if out[i], err = p.over(r); err != nil {
@@ -127,7 +135,7 @@ func (p *passage) carry(ctx context.Context, from engine.RowSource, to engine.Ro
 func (p *passage) check(ctx context.Context, to engine.RowTarget, tell Progress) (s sum, err error) {
 	c := counted(tell, "check "+p.table, p.rows)
 	defer tell.End()
-	err = to.ReadRows(ctx, p.table, p.put, batch, func(rows [][]any) error {
+	err = to.ReadRows(ctx, p.table, p.put, batchOf(p.table), func(rows [][]any) error {
 		for _, r := range rows {
 			if err := s.add(r, p.texts); err != nil {
 				return fmt.Errorf("%s: %w", p.table, err)
@@ -139,7 +147,7 @@ func (p *passage) check(ctx context.Context, to engine.RowTarget, tell Progress)
 	return s, err
 }
 
-// epochOf is the epoch of the source's tokens.
+// epochOf returns the epoch of the source's tokens.
 func epochOf(ctx context.Context, from engine.RowSource) (epoch int64, err error) {
 	err = from.ReadRows(ctx, "tokens", []string{"next"}, 1, func(rows [][]any) error {
 		next, ok := rows[0][0].(int64)
@@ -152,7 +160,7 @@ func epochOf(ctx context.Context, from engine.RowSource) (epoch int64, err error
 	return epoch, err
 }
 
-// sum is a checksum of rows that does not depend on their order.
+// sum is an order-independent checksum of rows.
 type sum struct {
 	rows int64
 	a, b uint64

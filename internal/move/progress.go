@@ -2,7 +2,7 @@ package move
 
 import "sync/atomic"
 
-// counter counts rows for those who watch.
+// counter counts rows for Progress.
 type counter struct{ n atomic.Int64 }
 
 // counted begins a stage.

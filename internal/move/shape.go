@@ -11,20 +11,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// left are the tables of the embedded store that do not move, and why.
+// left lists the tables of the embedded store that do not move, and why.
 var left = map[string]string{
 	"carillon_migrations": "each schema has its own steps",
 	"tokens":              "the target begins an epoch of its own",
 	"orders":              "they are for workers that have lost what they held",
 }
 
-// first are the tables that others refer to.
+// first lists the tables that others refer to.
 var first = []string{"tenants", "jobs"}
 
-// shape says what becomes of the columns of a table that the two engines keep differently; all others are copied by their name.
+// shape describes how to convert the columns that the two engines store differently; all others are copied by name.
 type shape struct {
-	drop []string // columns of the source that the target has in another form
-	add  []string // the columns that it has instead, or besides
+	drop []string // columns of the source that the target stores differently
+	add  []string // the columns that it has instead, or in addition
 	make func(get func(column string) any) ([]any, error)
 }
 
@@ -76,7 +76,7 @@ var shapes = map[string]shape{
 		if at == nil {
 			at = get("beat_at")
 		}
-		return []any{int64(1), at}, nil // their workers speak to a server that is gone
+		return []any{int64(1), at}, nil // their workers are connected to a server that is gone
 	}},
 }
 
@@ -98,19 +98,19 @@ func idOf(v any) (id [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// passage describes how a table goes from one store to the other.
+// passage describes how a table is copied from one store to the other.
 type passage struct {
 	table string
 	read  []string // the columns of the source
 	put   []string // those of the target
-	texts []bool   // of each of those: it holds a list of texts
+	texts []bool   // for each of those: it holds a list of texts
 	at    map[string]int
-	copy  []int // where each of put stands in read, but for what the shape adds
+	copy  []int // the index in read of each of put, except for those that the shape adds
 	shape shape
 	rows  int64
 }
 
-// plan says how each table goes over, or what stands against it.
+// plan returns how each table is copied, or what prevents it.
 func plan(from, to []engine.RowTable) (ps []passage, err error) {
 	var wrong []string
 	targets := map[string]engine.RowTable{}
@@ -177,7 +177,7 @@ func newPassage(from, to engine.RowTable) (p passage, wrong []string) {
 	return p, wrong
 }
 
-// over is a row as the target has it.
+// over converts a row for the target.
 func (p *passage) over(row []any) ([]any, error) {
 	out := make([]any, 0, len(p.put))
 	for _, i := range p.copy {

@@ -1,4 +1,4 @@
-// Package notify looks for what tenants are to be told of, and has it sent.
+// Package notify looks for events that tenants are to be notified of, and sends the notifications.
 //
 //	history ──what did not go well──┐
 //	live ─────what is late──────────┤
@@ -15,4 +15,7 @@
 //
 // The package never decides what a rule is about (see core/notice) and opens no
 // connection.
+//
+// It also tells, once each, of approvals that runs of workflows have begun to wait for. A node that is defined inside a workflow is told of
+// by its run.
 package notify

@@ -27,9 +27,12 @@ type Store interface {
 	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
 	Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error)
+	NewApprovals(ctx context.Context, t tenant.ID, after engine.RunWait, limit int) ([]engine.RunWait, error)
+	WorkflowRun(ctx context.Context, t tenant.ID, id job.ExecutionID) (engine.WorkflowRun, error)
+	WorkflowVersion(ctx context.Context, t tenant.ID, workflow job.ID, version int) (engine.WorkflowVersion, error)
 }
 
-// Send makes the job that posts a notice; one of the same key only once.
+// Send creates the job that posts a notification; only one for each key.
 type Send func(ctx context.Context, r notice.Rule, key string, payload []byte) error
 
 // Notifier looks for events.
@@ -40,11 +43,12 @@ type Notifier struct {
 	Mine  func() bool // whether this server is the one to look; nil: it is
 	Log   *slog.Logger
 
-	watched time.Time                     // everything that finished before was looked at, but for what commits late
+	watched time.Time                     // everything that finished before was examined, except late commits
 	kept    time.Time                     // of that, what the store knows
-	seen    map[job.ExecutionID]time.Time // what was looked at and is not older than the overlap
-	alarms  map[alarm]notice.Alarm        // that have not ended; nil: not read yet
-	states  time.Time                     // when states were looked at last
+	seen    map[job.ExecutionID]time.Time // examined executions that are not older than the overlap
+	asked   map[ask]bool                  // examined approvals that are not older than the overlap
+	alarms  map[alarm]notice.Alarm        // ongoing alarms; nil: not read yet
+	states  time.Time                     // when states were last examined
 	jobs    map[job.ID]*job.Job           // of this look; nil: gone
 	rules   map[tenant.ID][]notice.Rule   // of this look
 }
@@ -60,16 +64,16 @@ func keyOf(a notice.Alarm) alarm { return alarm{a.Tenant, a.Rule, a.Job, a.Event
 
 const (
 	pause   = 2 * time.Second
-	overlap = 30 * time.Second // how much later than it says a transaction may commit
+	overlap = 30 * time.Second // how much later than its timestamp a transaction may commit
 	page    = 1000
-	states  = 10 * time.Second // how often what has no end is looked at
-	maxSeen = 100_000          // beyond that the idempotency key alone tells what was sent
+	states  = 10 * time.Second // how often states are examined, which have no end event
+	maxSeen = 100_000          // beyond that only the idempotency key prevents a repeat
 )
 
-// Tick looks once.
+// Tick makes one pass.
 func (n *Notifier) Tick(ctx context.Context) (time.Duration, error) {
 	if n.Mine != nil && !n.Mine() {
-		n.alarms, n.seen, n.watched = nil, nil, time.Time{} // who looks now keeps them
+		n.alarms, n.seen, n.asked, n.watched = nil, nil, nil, time.Time{} // the server that looks now keeps them
 		return pause, nil
 	}
 	began := time.Now()
@@ -77,11 +81,14 @@ func (n *Notifier) Tick(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("look for what to tell: %w", err)
 	}
 	if len(n.rules) == 0 {
-		n.watched, n.seen = time.Time{}, nil
+		n.watched, n.seen, n.asked = time.Time{}, nil, nil
 		return pause, nil
 	}
 	now := n.Clock.Now()
-	err := n.ends(ctx, now)
+	err := n.approvals(ctx, now)
+	if err == nil {
+		err = n.ends(ctx, now)
+	}
 	if err == nil && now.Sub(n.states) >= states {
 		err = errors.Join(n.late(ctx, now), n.overdue(ctx, now), n.recover(ctx, now))
 		if err == nil {
@@ -91,10 +98,10 @@ func (n *Notifier) Tick(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("tell of events: %w", err)
 	}
-	return max(pause, 10*time.Since(began)), nil // looking is never more than a tenth of what is done
+	return max(pause, 10*time.Since(began)), nil // looking takes at most a tenth of the time
 }
 
-// read learns the rules, and what was kept by whoever looked before.
+// read reads the rules, and what earlier passes stored.
 func (n *Notifier) read(ctx context.Context) error {
 	all, err := n.Store.Rules(ctx, "")
 	if err != nil {
@@ -127,13 +134,13 @@ func (n *Notifier) read(ctx context.Context) error {
 		n.kept = n.watched
 		first := slices.MinFunc(all, func(a, b notice.Rule) int { return a.CreatedAt.Compare(b.CreatedAt) }).CreatedAt
 		if n.watched.Before(first) {
-			n.watched = first // before that nobody wanted to know
+			n.watched = first // before that nobody was interested
 		}
 	}
 	return nil
 }
 
-// job finds one of this look; nil if it is gone.
+// job finds a job, cached for this pass; nil if it is gone.
 func (n *Notifier) job(ctx context.Context, t tenant.ID, id job.ID) (*job.Job, error) {
 	if j, ok := n.jobs[id]; ok {
 		return j, nil
@@ -151,7 +158,7 @@ func (n *Notifier) job(ctx context.Context, t tenant.ID, id job.ID) (*job.Job, e
 	return &j, nil
 }
 
-// ends tells of executions that have ended since the last look.
+// ends notifies of executions that have ended since the last look.
 func (n *Notifier) ends(ctx context.Context, now time.Time) error {
 	from := n.watched.Add(-overlap)
 	mark := engine.Mark{At: from}
@@ -186,7 +193,7 @@ func (n *Notifier) ends(ctx context.Context, now time.Time) error {
 	return n.Store.SetWatched(ctx, now)
 }
 
-// eventsOf returns the events of an execution's end, the most telling one first.
+// eventsOf returns the events of an execution's end, the most specific one first.
 func eventsOf(e job.Execution) []notice.Event {
 	switch e.Status {
 	case job.Failed, job.TimedOut:
@@ -201,14 +208,14 @@ func eventsOf(e job.Execution) []notice.Event {
 	return nil
 }
 
-// end tells of one execution that has ended.
+// end notifies of one execution that has ended.
 func (n *Notifier) end(ctx context.Context, e job.Execution, now time.Time) error {
 	events := eventsOf(e)
 	if len(events) == 0 {
 		return nil
 	}
 	j, err := n.job(ctx, e.Tenant, e.Job)
-	if err != nil || j == nil {
+	if err != nil || j == nil || j.State == job.Inline { // a node's end is its run's business
 		return err
 	}
 	for _, r := range n.rules[e.Tenant] {
@@ -227,7 +234,7 @@ func (n *Notifier) end(ctx context.Context, e job.Execution, now time.Time) erro
 	return nil
 }
 
-// late tells of jobs whose executions do not start.
+// late notifies of jobs whose executions do not start.
 func (n *Notifier) late(ctx context.Context, now time.Time) error {
 	for t, rules := range n.rules {
 		wait := time.Duration(0)
@@ -259,7 +266,7 @@ func (n *Notifier) late(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// overdue tells of jobs whose instant came and that nobody fired.
+// overdue notifies of jobs that are due and that nobody fires.
 func (n *Notifier) overdue(ctx context.Context, now time.Time) error {
 	wait := time.Duration(0)
 	for _, rules := range n.rules {
@@ -304,8 +311,8 @@ func (n *Notifier) overdue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// behind has a filter find what is behind a page: from the last instant of it on, with as much more as it has of that instant. Those come again,
-// so that none is missed where others fire between two pages.
+// behind moves a filter to what comes after a page: from its last instant on, with as many more rows as it has of
+// that instant. Those are repeated, so that none is missed if others fire between two pages.
 func behind(f *engine.DueFilter, found []engine.Due) (again map[job.ID]bool) {
 	again = map[job.ID]bool{}
 	f.From = found[len(found)-1].Job.NextRunAt
@@ -319,7 +326,7 @@ func behind(f *engine.DueFilter, found []engine.Due) (again map[job.ID]bool) {
 	return again
 }
 
-// lasts tells of a state that a job is in since an instant, unless that was told.
+// lasts notifies of an ongoing state of a job, unless that was done before.
 func (n *Notifier) lasts(ctx context.Context, t tenant.ID, id job.ID, e notice.Event, since, now time.Time, still map[alarm]bool, x *client.NotificationExecution) error {
 	j, err := n.job(ctx, t, id)
 	if err != nil || j == nil {
@@ -344,7 +351,7 @@ func (n *Notifier) lasts(ctx context.Context, t tenant.ID, id job.ID, e notice.E
 	return nil
 }
 
-// over ends the alarms of a tenant about a state that is no more.
+// over ends the alarms of a tenant about a state that has ended.
 func (n *Notifier) over(ctx context.Context, t tenant.ID, e notice.Event, still map[alarm]bool, now time.Time) error {
 	for k, a := range n.alarms {
 		if k.tenant == t && k.event == e && a.Execution.IsZero() && !still[k] {
@@ -387,7 +394,7 @@ func (n *Notifier) recover(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// well ends an alarm, and tells of it where the rule says so.
+// well ends an alarm, and notifies of it if the rule says so.
 func (n *Notifier) well(ctx context.Context, a notice.Alarm, now time.Time) error {
 	j, err := n.job(ctx, a.Tenant, a.Job)
 	if err != nil {
@@ -410,7 +417,7 @@ func (n *Notifier) well(ctx context.Context, a notice.Alarm, now time.Time) erro
 	return nil
 }
 
-// begin keeps an alarm, so that its end is told.
+// begin stores an alarm, so that its end is notified of.
 func (n *Notifier) begin(ctx context.Context, a notice.Alarm) error {
 	if _, ok := n.alarms[keyOf(a)]; ok {
 		return nil
@@ -422,7 +429,7 @@ func (n *Notifier) begin(ctx context.Context, a notice.Alarm) error {
 	return nil
 }
 
-// tell has a notice sent, unless the rule is silent.
+// tell sends a notification, unless the rule is silent.
 func (n *Notifier) tell(ctx context.Context, r notice.Rule, a notice.Alarm, j job.Job, now time.Time, x *client.NotificationExecution) error {
 	if r.Silent(now) {
 		return nil
@@ -433,26 +440,37 @@ func (n *Notifier) tell(ctx context.Context, r notice.Rule, a notice.Alarm, j jo
 	}
 	body := client.Notification{
 		Event: string(a.Event), Rule: r.Name, Summary: summary(a, j, x, now), OccurredAt: at.UTC(), Execution: x,
-		Job: client.NotificationJob{JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Tags: j.Tags, Owner: optional(j.Owner), Runbook: optional(j.Runbook)},
-	}
-	if body.Job.Tags == nil {
-		body.Job.Tags = []string{}
+		Job: jobOf(j),
 	}
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	err = n.Send(ctx, r, notice.Key(r.Name, a.Event, a.Job, a.Execution, a.Since), payload)
+	return n.send(ctx, r, notice.Key(r.Name, a.Event, a.Job, a.Execution, a.Since), payload)
+}
+
+// send sends a notification.
+func (n *Notifier) send(ctx context.Context, r notice.Rule, key string, payload []byte) error {
+	err := n.Send(ctx, r, key, payload)
 	if errors.Is(err, engine.ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
-	if err != nil { // which says that it would never be taken: it must not be in the way of the others
-		n.Log.WarnContext(ctx, "a notice could not be sent", "tenant", r.Tenant, "rule", r.Name, "event", a.Event, "job_id", j.ID, "error", err)
+	if err != nil { // which means that it will never be accepted: it must not block the others
+		n.Log.WarnContext(ctx, "a notice could not be sent", "tenant", r.Tenant, "rule", r.Name, "notice", key, "error", err)
 	}
 	return nil
 }
 
-// ended is an execution as a notice shows it.
+// jobOf returns a job in the form of notifications.
+func jobOf(j job.Job) client.NotificationJob {
+	out := client.NotificationJob{JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Tags: j.Tags, Owner: optional(j.Owner), Runbook: optional(j.Runbook)}
+	if out.Tags == nil {
+		out.Tags = []string{}
+	}
+	return out
+}
+
+// ended returns an execution in the form of notifications.
 func ended(e job.Execution) *client.NotificationExecution {
 	x := &client.NotificationExecution{
 		ExecutionID: e.ID.String(), Status: e.Status.String(), ScheduledTime: e.ScheduledAt.UTC(), FinishedAt: &e.FinishedAt, AttemptNumber: e.Attempt,
@@ -463,7 +481,7 @@ func ended(e job.Execution) *client.NotificationExecution {
 	return x
 }
 
-// summary is a notice in one sentence.
+// summary returns a notification in one sentence.
 func summary(a notice.Alarm, j job.Job, x *client.NotificationExecution, now time.Time) string {
 	switch a.Event {
 	case notice.Failed, notice.DeadLettered:
@@ -482,7 +500,7 @@ func summary(a notice.Alarm, j job.Job, x *client.NotificationExecution, now tim
 			return fmt.Sprintf("%s did not run for its instant %s: it is %s", j.Name, x.ScheduledTime.Format(time.RFC3339), x.Status)
 		}
 		return fmt.Sprintf("%s was to fire at %s, and nobody has fired it for %s", j.Name, a.Since.UTC().Format(time.RFC3339), now.Sub(a.Since).Round(time.Second))
-	case notice.Recovered:
+	case notice.Recovered, notice.Approval: // which tells of itself
 	}
 	return fmt.Sprintf("%s is well again", j.Name)
 }

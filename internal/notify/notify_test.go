@@ -64,6 +64,16 @@ func (w *world) Late(_ context.Context, _ tenant.ID, before time.Time, _ int) ([
 	return slices.DeleteFunc(slices.Clone(w.waiting), func(l engine.Late) bool { return !l.DueAt.Before(before) }), nil
 }
 
+func (w *world) NewApprovals(context.Context, tenant.ID, engine.RunWait, int) ([]engine.RunWait, error) {
+	panic("not used")
+}
+func (w *world) WorkflowRun(context.Context, tenant.ID, job.ExecutionID) (engine.WorkflowRun, error) {
+	panic("not used")
+}
+func (w *world) WorkflowVersion(context.Context, tenant.ID, job.ID, int) (engine.WorkflowVersion, error) {
+	panic("not used")
+}
+
 func (w *world) Due(_ context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	out := slices.DeleteFunc(slices.Clone(w.due), func(d engine.Due) bool { return d.Job.NextRunAt.After(f.Until) || d.Job.NextRunAt.Before(f.From) })
 	slices.SortStableFunc(out, func(a, b engine.Due) int { return a.Job.NextRunAt.Compare(b.Job.NextRunAt) })

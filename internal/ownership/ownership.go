@@ -30,23 +30,23 @@ import (
 
 // Config holds the options of a keeper.
 type Config struct {
-	Duty   engine.Duty // what the partitions are owned for; Dispatching where zero
+	Duty   engine.Duty // the duty of ownership; zero: Dispatching
 	Host   string
-	TTL    time.Duration // how long a server that does not attend is still counted in
-	Change func()        // told that what the server owns has changed
+	TTL    time.Duration // how long a server that does not attend still counts
+	Change func()        // called when what the server owns has changed
 }
 
 const (
 	attendEvery = time.Second
-	keepFor     = 5 * time.Minute  // a partition that another server could not serve stays where it is served
-	asksFor     = 30 * time.Second // a partition that comes so long after it was asked for comes for that
-	stayWaiting = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
+	keepFor     = 5 * time.Minute  // how long a partition that another server could not serve stays where it is served
+	asksFor     = 30 * time.Second // how long after it was asked for a partition counts as received for that
+	stayWaiting = 10 * time.Second // how long a server counts as having waiting workers after the last one waited
 )
 
 // duties names what partitions are owned for.
 var duties = map[engine.Duty]string{engine.Dispatching: "dispatching", engine.Scheduling: "scheduling"}
 
-// Keeper keeps what a server owns.
+// Keeper maintains what a server owns.
 type Keeper struct {
 	store engine.Owners
 	log   *slog.Logger
@@ -56,15 +56,15 @@ type Keeper struct {
 	id      engine.ServerID             // guarded by mu, as all below
 	started time.Time                   // of its attendance
 	held    engine.Holding              //
-	until   time.Time                   // what is held is good until then, on this machine's monotonic clock
+	until   time.Time                   // the holding is valid until then, on this machine's monotonic clock
 	fed     time.Time                   // when a worker last waited here
 	wants   []job.Partition             // asked for since the last tick
 	fit     map[job.Partition]time.Time // until when somebody here serves what waits there
-	behind  []job.Partition             // executions wait there for the workers here
+	behind  []job.Partition             // partitions with executions that wait for the workers here
 	slots   int                         // of those workers
 
-	asked map[job.Partition]time.Time // when it was last asked for; only the ticks know it, as the next
-	kept  map[job.Partition]time.Time // it came because it was asked for, and is not handed on before then to even things out
+	asked map[job.Partition]time.Time // when it was last asked for; only used by ticks, like the next
+	kept  map[job.Partition]time.Time // received because it was asked for, and not handed on before then to balance
 }
 
 // New makes a keeper for a new server.
@@ -83,7 +83,7 @@ func New(store engine.Owners, log *slog.Logger, cfg Config) *Keeper {
 	return k
 }
 
-// join starts over, as a server that nobody knows yet. mu is held, or nobody else has the keeper.
+// join starts over as a new server. mu is held, or nobody else has the keeper.
 func (k *Keeper) join() {
 	k.id, k.started = engine.ServerID(uuid.Must(uuid.NewV7())), time.Now().UTC().Truncate(time.Microsecond)
 	k.hold(nil)
@@ -109,7 +109,7 @@ func (k *Keeper) Holding() engine.Holding {
 	return k.held
 }
 
-// SetDemand says whether workers wait here for executions.
+// SetDemand sets whether workers are waiting here for executions.
 func (k *Keeper) SetDemand(waiting bool) {
 	if !waiting {
 		return
@@ -126,8 +126,9 @@ func (k *Keeper) Want(ps []job.Partition) {
 	k.wants = ps
 }
 
-// FitUntil says until when the server can serve partitions in which executions wait that only their owner may lease, in which of them its
-// workers are behind, and how many slots these workers have. A later call replaces an earlier one; partitions it does not name are served.
+// FitUntil reports until when the server can serve partitions in which executions wait that only their owner may
+// lease, in which of them its workers are behind, and how many slots these workers have. A later call replaces an
+// earlier one; partitions it does not name are served.
 func (k *Keeper) FitUntil(at map[job.Partition]time.Time, behind []job.Partition, slots int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +198,7 @@ func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	return attendEvery, nil
 }
 
-// learn takes in what an attendance that began at an instant said.
+// learn applies the answer to an attendance that began at an instant.
 func (k *Keeper) learn(r engine.Roster, began time.Time) {
 	waiting := map[engine.ServerID]bool{}
 	for _, s := range r.Servers {
@@ -223,8 +224,8 @@ func (k *Keeper) learn(r engine.Roster, began time.Time) {
 	}
 }
 
-// keep notes what the server asks for, and what came because it had asked for it: what waits there nobody serves at the server that
-// had it, so it would come to nothing if it went back at once to even out how much each has.
+// keep records what the server asks for, and what it received for that: nobody at the previous owner serves what
+// waits there, so handing it back at once to balance the load would be useless.
 func (k *Keeper) keep(r engine.Roster, me engine.ServerID, wants []job.Partition, now time.Time) {
 	for _, p := range r.Partitions {
 		asked, ok := k.asked[p.Part]
@@ -244,7 +245,7 @@ func (k *Keeper) keep(r engine.Roster, me engine.ServerID, wants []job.Partition
 	}
 }
 
-// Retire gives up all that the server owns.
+// Retire gives up everything that the server owns.
 func (k *Keeper) Retire(ctx context.Context) error {
 	k.mu.Lock()
 	id := k.id
@@ -254,20 +255,20 @@ func (k *Keeper) Retire(ctx context.Context) error {
 	return k.store.Retire(ctx, id)
 }
 
-// Moves says which partitions a server must take and give up.
+// Moves lists the partitions a server must take and give up.
 type Moves struct {
 	Take []job.Partition
 	Give map[engine.ServerID][]job.Partition
 }
 
-// Ability says how well a server serves its partitions.
+// Ability describes how well a server serves its partitions.
 type Ability struct {
-	Unfit  map[job.Partition]bool // it cannot serve all that waits there
+	Unfit  map[job.Partition]bool // it cannot serve everything that waits there
 	Behind []job.Partition        // its workers are behind there
 }
 
-// yields names the partitions that a server gives to another that asks for them: those it cannot serve; of those in which it is behind
-// the second half, and all of them if the other has more slots.
+// yields returns the partitions that a server gives to another that asks for them: those it cannot serve and, of
+// those in which it is behind, the second half, or all if the other has more slots.
 func (a Ability) yields(mine, other int) map[job.Partition]bool {
 	out := maps.Clone(a.Unfit)
 	if out == nil {
@@ -283,8 +284,8 @@ func (a Ability) yields(mine, other int) map[job.Partition]bool {
 	return out
 }
 
-// Plan says what a server is to do: all who plan over the same roster come to moves that agree. kept are partitions that are not handed on
-// to even out how much each has.
+// Plan returns the moves of a server: all who plan over the same roster compute consistent moves. kept are partitions
+// that are not handed on to balance the load.
 func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partition]time.Time) Moves {
 	all := eligible(r.Servers)
 	rank := slices.Index(all, me)
@@ -296,7 +297,8 @@ func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partit
 			owned[p.Owner] = append(owned[p.Owner], p.Part)
 			continue
 		}
-		// By its number, not by its place among those that are free: what another has taken meanwhile changes nobody's part.
+		// By its number, not by its position among the free ones: what another has taken meanwhile changes nobody's
+		// part.
 		if rank >= 0 && int(p.Part)%len(all) == rank {
 			m.Take = append(m.Take, p.Part)
 		}
@@ -320,7 +322,7 @@ func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partit
 		}
 	}
 	if free > 0 || len(all) == 0 || most(owned, all, me) != me {
-		return m // first what nobody owns; then one server at a time hands on what it has too much of
+		return m // first what nobody owns; then one server at a time hands on its surplus
 	}
 	least := func() engine.ServerID {
 		to := all[0]
@@ -332,7 +334,7 @@ func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partit
 		return to
 	}
 	fair := len(r.Partitions) / len(all)
-	full := (len(r.Partitions) + len(all) - 1) / len(all) // where they do not divide evenly some have one more
+	full := (len(r.Partitions) + len(all) - 1) / len(all) // if they do not divide evenly some have one more
 	spare := mine
 	if rank >= 0 {
 		spare = slices.DeleteFunc(slices.Clone(mine), func(p job.Partition) bool { _, ok := kept[p]; return ok })
@@ -351,7 +353,7 @@ func Plan(me engine.ServerID, r engine.Roster, able Ability, kept map[job.Partit
 	return m
 }
 
-// eligible are the servers that are to own partitions: those at which workers wait, or all.
+// eligible returns the servers that should own partitions: those at which workers wait, or all.
 func eligible(all []engine.Server) []engine.ServerID {
 	var waiting, any []engine.ServerID
 	for _, s := range all {
@@ -367,7 +369,8 @@ func eligible(all []engine.Server) []engine.ServerID {
 	return waiting
 }
 
-// most is the server that is to hand partitions on first: one that should own none, else the one that owns the most.
+// most returns the server that should hand partitions on first: one that should own none, else the one that owns the
+// most.
 func most(owned map[engine.ServerID][]job.Partition, all []engine.ServerID, me engine.ServerID) engine.ServerID {
 	best := me
 	for s, ps := range owned {

@@ -1,8 +1,8 @@
-// Package peer finds out which user of this machine is at the other end of a
+// Package peer determines which user of this machine is at the other end of a
 // TCP connection over loopback, by asking the kernel who owns that end's socket.
 //
 // A socket that its owner has closed counts as nobody's: kernels report such a
-// one as root's. What cannot be found out is unknown, never guessed.
+// one as root's. What cannot be determined is unknown, never guessed.
 package peer
 
 import (
@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// Conn says who is at the other end of a connection. It asks once.
+// Conn determines who is at the other end of a connection. It asks once.
 type Conn struct {
 	local, remote netip.AddrPort
 	find          func() (uid int, ok bool)
 }
 
-// Of is about the other end of a connection.
+// Of returns a Conn for a connection.
 func Of(c net.Conn) *Conn {
 	p := &Conn{local: addressOf(c.LocalAddr()), remote: addressOf(c.RemoteAddr())}
 	p.find = sync.OnceValues(func() (int, bool) {
@@ -29,7 +29,7 @@ func Of(c net.Conn) *Conn {
 	return p
 }
 
-// UID is the id of the user at the other end; not ok where it is unknown.
+// UID returns the id of the user at the other end; ok is false if it is unknown.
 func (c *Conn) UID() (uid int, ok bool) {
 	if c == nil {
 		return 0, false

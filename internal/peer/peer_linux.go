@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Known reports whether this system says whose a connection is.
+// Known reports whether this system reveals the owners of connections.
 const Known = true
 
 // owner returns who owns the socket of an established connection from one address to another.
@@ -33,7 +33,7 @@ var (
 	errAnswer = errors.New("the kernel's answer is not about the socket")
 )
 
-// overflow is the id that stands for users whom this process cannot name.
+// overflow is the id that stands for users that this process cannot name.
 func overflow() int {
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err == nil {
@@ -99,7 +99,8 @@ func request(from, to netip.AddrPort) []byte {
 	return b
 }
 
-// answered reads the owner out of an answer. The kernel also finds a listener at the address, where the connection is gone.
+// answered reads the owner from an answer. The kernel also finds a listener at the address, if the connection is
+// gone.
 func answered(b []byte, from, to netip.AddrPort) (int, error) {
 	if len(b) < headerSize+answerSize || binary.NativeEndian.Uint16(b[4:]) != diagFamily {
 		return 0, errAnswer // an error, such as that there is none
@@ -144,7 +145,8 @@ func scanTable(lines *bufio.Scanner, from, to netip.AddrPort) (int, error) {
 	return 0, errAnswer
 }
 
-// stands reports whether a field, such as 0100007F:1F90, is an address: words of the machine's own order, then the port.
+// stands reports whether a field, such as 0100007F:1F90, is an address: words in the machine's byte order, then the
+// port.
 func stands(field string, want netip.AddrPort) bool {
 	host, port, ok := strings.Cut(field, ":")
 	n, err := strconv.ParseUint(port, 16, 16)

@@ -4,8 +4,8 @@ package peer
 
 import "net/netip"
 
-// Known reports whether this system says whose a connection is.
+// Known reports whether this system reveals the owners of connections.
 const Known = false
 
-// owner knows nobody: systems other than Linux do not say.
+// owner returns unknown: systems other than Linux do not tell.
 func owner(_, _ netip.AddrPort) (uid int, ok bool) { return 0, false }

@@ -1,15 +1,13 @@
-// Package ratelimit holds tenants to rates that all servers share.
+// Package ratelimit enforces tenants' rates that all servers share.
 //
-// A rate is a bucket that fills steadily (GCRA): what is kept of it is the
-// instant at which it is full again. Each server decides by what it knows, in
-// memory, so that a request costs no write and a store that is away stops
-// nobody. Several times a second it tells the store what was used here, in one
-// commit for all tenants, and learns what was used elsewhere. So over a longer
-// time the rate is exact: whatever was used counts. For a moment, until it has
-// learned of the others, a server may give out as much as the bucket holds; the
-// bucket then owes that, and gives nothing before it is paid back.
+// A rate is a bucket that fills steadily (GCRA), stored as the instant at which it is full again. Each server decides
+// by its own knowledge, in memory, so that a request costs no write and a store that is down blocks nobody. Several
+// times a second it reports its usage to the store, in one commit for all tenants, and learns the usage of other
+// servers. So over a longer time the rate is exact: all usage counts. For a moment, until it has learned of the
+// others, a server may give out as much as the bucket holds; the bucket then owes that, and gives nothing before it
+// is paid back.
 //
-// The package counts; it never decides whose rate is how high.
+// The package only counts; it never decides how high a rate is.
 package ratelimit
 
 import (
@@ -24,10 +22,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Every sets how often servers tell each other what was used.
+// Every is how often servers exchange their usage.
 const Every = 250 * time.Millisecond
 
-// linger sets how long others' use of a bucket is watched after it was last used here.
+// linger is how long others' use of a bucket is followed after it was last used here.
 const linger = 5 * time.Second
 
 // Store is the storage that servers share.
@@ -35,7 +33,7 @@ type Store interface {
 	Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error)
 }
 
-// Limiter are the buckets that were used here.
+// Limiter holds the buckets that were used here.
 type Limiter struct {
 	store Store
 	clock clock.Clock
@@ -46,8 +44,8 @@ type Limiter struct {
 
 type bucket struct {
 	rate job.Rate
-	full time.Time // when it is full again, as far as is known here
-	used int       // since the store was told
+	full time.Time // when it is full again, as far as known here
+	used int       // since the last report
 	from time.Time // when the first of that was
 	last time.Time // when it was used
 }
@@ -57,11 +55,11 @@ func New(store Store, clk clock.Clock) *Limiter {
 	return &Limiter{store: store, clock: clk, buckets: map[string]*bucket{}}
 }
 
-// Answer says whether there was enough, and what is left.
+// Answer reports whether there was enough, and what is left.
 type Answer struct {
 	OK    bool
-	Left  int           // tokens, after what was taken
-	Wait  time.Duration // not OK: until there is enough; Never if there never is
+	Left  int           // tokens left
+	Wait  time.Duration // if not OK: until there is enough; Never if there never will be
 	Reset time.Duration // until the bucket is full
 }
 
@@ -97,12 +95,12 @@ func (r *Limiter) Take(name string, rate job.Rate, n int) Answer {
 	return Answer{OK: true, Left: left(then.Sub(now), step, burst), Reset: then.Sub(now)}
 }
 
-// left returns how many tokens a bucket holds that is full again in a while.
+// left returns how many tokens a bucket holds that is full again after a duration.
 func left(full, step time.Duration, burst int) int {
 	return max(0, burst-int((full+step-1)/step))
 }
 
-// Tick tells the store what was used here, and learns what was used elsewhere.
+// Tick reports the usage here to the store, and learns the usage elsewhere.
 func (r *Limiter) Tick(ctx context.Context) (time.Duration, error) {
 	now := r.clock.Now()
 	r.mu.Lock()
@@ -136,7 +134,7 @@ func (r *Limiter) Tick(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		if err != nil {
-			if b.used += c.N; c.N > 0 { // told the next time; what was stored all the same counts twice
+			if b.used += c.N; c.N > 0 { // reported the next time; if it was stored all the same, it counts twice
 				b.from = now.Add(-c.Ago)
 			}
 			continue

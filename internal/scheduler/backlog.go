@@ -12,30 +12,32 @@ import (
 )
 
 const (
-	lateAfter   = 10 * time.Second // that an instant is past makes its job one that is behind
+	lateAfter   = 10 * time.Second // an instant this long past makes its job count as behind
 	lateJobs    = 1000             // that are read at once
-	lateReads   = 8                // in a pass at most, each without the tenants of those before it
-	maxLooked   = 200_000          // instants that a pass works out, about
+	lateReads   = 8                // per pass at most, each without the tenants of those before it
+	maxKnown    = 64               // tenants remembered between looks for others
+	knownEnough = 100              // jobs of a tenant that are enough without looking for more
+	maxLooked   = 200_000          // approximate number of instants that a pass computes
 	longestRest = time.Second
-	othersEvery = 3 * time.Second  // the other tenants that are behind are looked for, which may read all that is behind
-	othersShare = 4                // times as long as that took passes before it is done again
+	othersEvery = 3 * time.Second  // how often other tenants that are behind are looked for, which may read everything that is behind
+	othersShare = 4                // minimum time before it is done again, as a multiple of its duration
 	othersMost  = 30 * time.Second // but not more than this
 )
 
-// backlog says where a scheduler is among the jobs that are behind: it goes round.
+// backlog is the position of a scheduler among the jobs that are behind: it goes round.
 type backlog struct {
 	from time.Time
 	skip int
 	turn tenant.ID // who had the last turn
 	rest time.Time // until when it rests
 
-	known  []queue       // some jobs of each tenant that was found when it last looked for others, as far as they are still behind
+	known  []queue       // some jobs of each tenant found in the last look for others, as far as they are still behind
 	sought time.Time     // when that was
 	again  time.Duration // how much later it looks again
 }
 
-// behind fires a bounded part of what jobs that are behind owe, by turns between tenants, and rests as long as that took, unless only
-// one tenant is behind.
+// behind fires a bounded part of what jobs that are behind owe, taking turns between tenants, and rests as long as
+// that took, unless only one tenant is behind.
 func (s *Scheduler) behind(ctx context.Context, ps []job.Partition, now time.Time, fence engine.Fence) (time.Duration, error) {
 	begun := s.clock.Now()
 	if d := s.back.rest.Sub(begun); d > 0 && d <= longestRest {
@@ -78,17 +80,17 @@ func (s *Scheduler) behind(ctx context.Context, ps []job.Partition, now time.Tim
 		s.back.rest = done.Add(rest)
 		return rest, nil
 	}
-	return p.wait, nil // what is no longer behind may be due
+	return p.wait, nil // jobs that have caught up may be due
 }
 
-// queue is the jobs of one tenant that are behind.
+// queue holds the jobs of one tenant that are behind.
 type queue struct {
 	tenant tenant.ID
 	due    []engine.Due
 }
 
-// queues reads jobs that are behind: some of all of them, from where the last pass ended, and, where there are many, some of each
-// tenant that is not among those, which are looked for now and then and remembered in between.
+// queues reads jobs that are behind: some of all of them, from where the last pass ended, and, if there are many,
+// some of each tenant that is not among those, which are looked for now and then and remembered in between.
 func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, more bool, err error) {
 	b := &p.back
 	f := engine.DueFilter{Partitions: ps, From: b.from, Skip: b.skip, Until: p.now.Add(-lateAfter - time.Microsecond), Limit: lateJobs}
@@ -109,23 +111,13 @@ func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, mor
 	case !more: // these are all
 		b.known = slices.Clone(out)
 	case len(out) > 0 && (since < 0 || since >= b.again):
-		out = p.others(ctx, f, out)
-		b.known, b.sought = slices.Clone(out), p.clock.Now()
+		out = p.remembered(ps, p.others(ctx, f, out))
+		b.known, b.sought = slices.Clone(out[max(0, len(out)-maxKnown):]), p.clock.Now()
 		b.again = min(othersMost, max(othersEvery, othersShare*b.sought.Sub(p.now)))
 	default:
-		for _, q := range b.known {
-			if slices.ContainsFunc(out, func(o queue) bool { return o.tenant == q.tenant }) {
-				continue
-			}
-			if len(ps) > 0 {
-				q.due = slices.DeleteFunc(slices.Clone(q.due), func(d engine.Due) bool { return !slices.Contains(ps, job.PartitionOf(d.Job.ID)) })
-			}
-			if len(q.due) > 0 {
-				out = append(out, q)
-			}
-		}
+		out = p.remembered(ps, out)
 	}
-	// Whoever had the last turn is the last.
+	// Whoever had the last turn is last.
 	slices.SortFunc(out, func(x, y queue) int {
 		if (x.tenant > b.turn) != (y.tenant > b.turn) {
 			if x.tenant > b.turn {
@@ -141,12 +133,35 @@ func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, mor
 	return out, more, nil
 }
 
-// others adds jobs of tenants that have none among some. No index helps with that: where it fails, nobody else is found for now, and
-// those that are known continue.
+// remembered adds the tenants of the last look that are not among some, with their jobs in the partitions.
+func (p *pass) remembered(ps []job.Partition, out []queue) []queue {
+	for _, q := range p.back.known {
+		if slices.ContainsFunc(out, func(o queue) bool { return o.tenant == q.tenant }) {
+			continue
+		}
+		if len(ps) > 0 {
+			q.due = slices.DeleteFunc(slices.Clone(q.due), func(d engine.Due) bool { return !slices.Contains(ps, job.PartitionOf(d.Job.ID)) })
+		}
+		if len(q.due) > 0 {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// others adds jobs of tenants that have none among some. It skips tenants of which it knows enough, so that
+// successive looks find all, however many have thousands. No index helps with that: if it fails, nobody else is found
+// for now, and known ones continue.
 func (p *pass) others(ctx context.Context, f engine.DueFilter, out []queue) []queue {
 	f.From, f.Skip = time.Time{}, 0
+	var enough []tenant.ID
+	for _, q := range p.back.known {
+		if n := len(q.due); n >= knownEnough && !slices.ContainsFunc(q.due, func(d engine.Due) bool { _, stuck := p.stuck.of(&d); return stuck }) {
+			enough = append(enough, q.tenant)
+		}
+	}
 	for range lateReads - 1 {
-		f.Without = f.Without[:0:0]
+		f.Without = slices.Clone(enough)
 		for _, q := range out {
 			f.Without = append(f.Without, q.tenant)
 		}
@@ -179,8 +194,8 @@ func byTenant(out []queue, due []engine.Due) []queue {
 	return out
 }
 
-// settle takes in what was fired: those jobs are no longer where they were. What is remembered of a job only saves a read: whether it
-// fires is for the store to say.
+// settle removes fired jobs from the backlog. The remembered jobs only save a read: the store decides whether one
+// fires.
 func (p *pass) settle(fs []engine.Firing, ready []job.Ready) {
 	b := &p.back
 	is := make(map[job.ExecutionID]bool, len(ready))
@@ -214,9 +229,9 @@ func (p *pass) settle(fs []engine.Firing, ready []job.Ready) {
 	}
 }
 
-// turns gives each tenant a job in turn, until there are enough rows for a statement. Of a tenant's jobs it takes the one that is
-// furthest behind and the one that is least behind by turns, so that neither waits for all the others. Where there is
-// only one tenant, one-off jobs count half: nobody waits for them.
+// turns gives each tenant a job in turn, until there are enough rows for a statement. Of a tenant's jobs it
+// alternates between the one furthest behind and the one least behind, so that neither waits for all the others. If
+// there is only one tenant, one-off jobs count half: nobody waits for them.
 func (p *pass) turns(ctx context.Context, qs []queue) (fs []engine.Firing, left bool, err error) {
 	rows, most, alone := 0, max(1, rowsAtOnce>>p.shrunk), len(qs) == 1
 	for round := 0; len(qs) > 0; round++ {

@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	herdBatch = 4000 // of a lane, while there is much, where there are several
-	// What a pass found in a herd and may not stage yet is read over in the next one, this much of it in a lane at most.
+	herdBatch = 4000 // of a lane, while there is much, if there are several
+	// Jobs that a pass found in a herd and may not stage yet are skipped in the next one, at most this many in a
+	// lane.
 	maxPassed = 2 * herdBatch
 
-	firstRate = 5000.0 // jobs a second, until it is known
+	firstRate = 5000.0 // jobs a second, until measured
 	leastRate = 500.0
 	mostRate  = 200_000.0
-	slack     = 1.5 // how much longer than by the rate a herd is taken to last
+	slack     = 1.5 // the factor on a herd's expected duration
 
-	lookEvery   = 2 * time.Second  // between looks at what is ahead …
-	lookCost    = 20               // … or so many times as long as one took
+	lookEvery   = 2 * time.Second  // between looks ahead …
+	lookCost    = 20               // … or this many times the duration of one
 	lookBarren  = 15 * time.Second // after one that led to nothing
-	maxHints    = 20_000           // of what is staged far ahead
-	longestPass = 10 * time.Second // one that took longer says nothing of the rate
+	maxHints    = 20_000           // executions staged far ahead
+	longestPass = 10 * time.Second // a longer one says nothing about the rate
 )
 
 // Lanes returns how many batches are fired at once over a store: a shared one has several writers.
@@ -39,14 +40,14 @@ func Lanes(store engine.Store) int {
 	return 1
 }
 
-// outlook holds what a scheduler knows about what is ahead.
+// outlook is what a scheduler knows about the coming instants.
 type outlook struct {
 	rate   float64   // jobs it fires in a second while there are many
-	far    bool      // more is ahead than it can fire within the look-ahead: it stages as early as it may
+	far    bool      // more is ahead than it can fire within the look-ahead: it stages as early as allowed
 	yield  int       // what it has staged since
 	look   time.Time // when it looks next
-	many   bool      // the last pass left something over: the next one fires in lanes
-	passed int       // what the last pass found far ahead and may not stage yet
+	many   bool      // the last pass left something: the next one fires in lanes
+	passed int       // how many the last pass found far ahead and may not stage yet
 	hints  hints     // of what was staged far ahead
 }
 
@@ -58,7 +59,8 @@ func (s *Scheduler) ahead() time.Duration {
 	return s.cfg.LookAhead
 }
 
-// lookOut finds out whether to stage as early as it may: some instant will come before all up to it can be fired.
+// lookOut determines whether to stage as early as allowed: some instant will come before everything up to it can be
+// fired.
 func (s *Scheduler) lookOut(ctx context.Context, ps []job.Partition, now time.Time) error {
 	o := &s.out
 	if o.far || now.Before(o.look) || s.cfg.LookAhead >= schedule.HerdAhead {
@@ -80,7 +82,7 @@ func (s *Scheduler) lookOut(ctx context.Context, ps []job.Partition, now time.Ti
 	return nil
 }
 
-// learn takes in how a pass went that began at an instant.
+// learn updates the outlook after a pass that began at an instant.
 func (s *Scheduler) learn(began time.Time, vs []volley) {
 	o := &s.out
 	fired, full := 0, false
@@ -107,11 +109,11 @@ func (s *Scheduler) learn(began time.Time, vs []volley) {
 		return
 	}
 	if o.far, o.look = false, now.Add(lookEvery); o.yield == 0 {
-		o.look = now.Add(lookBarren) // what is ahead may not be staged
+		o.look = now.Add(lookBarren) // nothing ahead may be staged
 	}
 }
 
-// lanes are the partitions of each lane: all in one, unless there is much.
+// lanes returns the partitions of each lane: all in one, unless there is much.
 func (s *Scheduler) lanes(ps []job.Partition) [][]job.Partition {
 	n := s.cfg.Lanes
 	if !s.out.many || n < 2 {
@@ -135,15 +137,15 @@ type volley struct {
 	ready  []job.Ready
 	next   time.Duration // when to look again
 	full   bool          // there may be more
-	passed int           // what it found and may not stage yet
+	passed int           // how many it found that may not be staged yet
 	nudge  bool
 	err    error
 }
 
-// each fires the lanes, all at once.
+// each fires the lanes concurrently.
 func (s *Scheduler) each(ctx context.Context, lanes [][]job.Partition, now time.Time, fence engine.Fence) []volley {
 	size := batch
-	if s.cfg.Lanes > 1 && (s.out.many || s.out.far) { // a store's only writer is not kept from others for that long
+	if s.cfg.Lanes > 1 && (s.out.many || s.out.far) { // so that a store's only writer is not blocked for that long
 		size = herdBatch
 	}
 	size += min(s.out.passed/len(lanes), maxPassed) // so that those never hide the others
@@ -171,8 +173,8 @@ func (s *Scheduler) each(ctx context.Context, lanes [][]job.Partition, now time.
 	return vs
 }
 
-// hint tells of what may be leased: at once of what is due within the look-ahead, of the rest when it is. Of very much
-// that is staged far ahead only a part is kept in mind; whoever leases finds the others.
+// hint reports executions that may be leased: those due within the look-ahead at once, the others when they are due.
+// If very many are staged far ahead only some are remembered; lessors find the others.
 func (s *Scheduler) hint(rs []job.Ready, now time.Time) {
 	until := now.Add(max(s.cfg.LookAhead, between))
 	soon := rs
@@ -195,7 +197,7 @@ func (s *Scheduler) hint(rs []job.Ready, now time.Time) {
 	}
 }
 
-// hints are executions in the order in which they are due.
+// hints holds executions in the order in which they are due.
 type hints []job.Ready
 
 func (h hints) Len() int           { return len(h) }

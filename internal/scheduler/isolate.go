@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	rowsAtOnce  = 1000 // that one statement writes, where something is to be judged of them
+	rowsAtOnce  = 1000 // that one statement writes, if some need judging
 	mostAtOnce  = 50   // instants of one job that fire at once
 	maxSuspects = 10_000
-	maxFailures = 64               // statements of a pass that may fail; those left are tried in the next one
+	maxFailures = 64               // statements of a pass that may fail; the rest are tried in the next one
 	logged      = 10               // jobs that are named in the log of one pass
-	unreadFor   = 10 * time.Second // that a job is set aside whose schedule cannot be worked out
-	firstAside  = time.Second      // and one that could not be fired, the first time; each time twice as long
+	unreadFor   = 10 * time.Second // how long a job is set aside whose schedule cannot be computed
+	firstAside  = time.Second      // and one that could not be fired, the first time; then doubling
 	longAside   = 5 * time.Minute
 )
 
-// suspect is a job whose firing failed, alone or with others, or whose schedule cannot be worked out.
+// suspect is a job whose firing failed, alone or with others, or whose schedule cannot be computed.
 type suspect struct {
-	until    time.Time // it is passed over, unless it is changed
+	until    time.Time // it is skipped until then, unless it is changed
 	revision int
 	fails    int // how often it failed alone
-	most     int // rows of a statement that fires it: half of the last one that failed; 0: as many as any
+	most     int // rows of a statement that fires it: half of the last one that failed; 0: no limit
 }
 
-// suspects are jobs that failed lately. They are remembered to save work: one that is forgotten fails again.
+// suspects are jobs that failed lately. They are remembered to save work: a forgotten one fails again.
 type suspects map[job.ID]suspect
 
-// of returns what is known of a job as it is now.
+// of returns the entry of a job in its current revision.
 func (s suspects) of(d *engine.Due) (suspect, bool) {
 	x, ok := s[d.Job.ID]
 	return x, ok && x.revision == d.Revision
@@ -48,7 +48,7 @@ func (s suspects) setAside(id job.ID, x suspect) {
 	}
 }
 
-// merge takes in what a pass has found out.
+// merge adds the findings of a pass.
 func (s suspects) merge(p *pass) {
 	for _, id := range p.cleared {
 		delete(s, id)
@@ -69,10 +69,10 @@ func (s suspects) merge(p *pass) {
 	}
 }
 
-// size says how much smaller statements are than they may be, because the store gave up larger ones.
+// size reduces the size of statements, because the store abandoned larger ones.
 type size struct {
 	shrunk int // so often halved
-	calm   int // statements since that it did not give up
+	calm   int // statements since that were not abandoned
 }
 
 const (
@@ -80,7 +80,7 @@ const (
 	calmFor   = 20
 )
 
-// learn takes in how a pass went.
+// learn updates the size after a pass.
 func (z *size) learn(p *pass) {
 	if p.gaveUp {
 		z.shrunk, z.calm = min(maxShrunk, z.shrunk+1), 0
@@ -105,9 +105,9 @@ func (p *pass) mostOf(j *job.Job) int {
 	return max(1, most)
 }
 
-// commit fires in statements of so many rows at most, or of rowsAtOnce where something is to be judged. One that fails is tried
-// again in halves: at once, or in the next pass if it was given up, which takes seconds. What fails alone is set aside. An error
-// means that nothing more can be done now.
+// commit fires in statements of a limited number of rows, or of rowsAtOnce if some need judging. A failed one is
+// retried in halves: at once, or in the next pass if it was abandoned, which takes seconds. A job that fails alone is
+// set aside. An error means that nothing more can be done now.
 func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence engine.Fence) (ready []job.Ready, err error) {
 	todo := p.statements(fs, rows)
 	slow := 0
@@ -118,7 +118,7 @@ func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence e
 		tooSlow := errors.Is(err, engine.ErrTooSlow)
 		switch {
 		case err == nil:
-			if p.stuck[fs[0].Job].most == 0 { // else it says nothing of larger ones
+			if p.stuck[fs[0].Job].most == 0 { // otherwise it says nothing about larger ones
 				p.done++
 			}
 			ready = append(ready, rs.Ready...)
@@ -200,7 +200,7 @@ func (p *pass) clear(fs []engine.Firing) {
 	}
 }
 
-// suspect notes that firings failed together.
+// suspect records that firings failed together.
 func (p *pass) suspect(fs []engine.Firing, err error) {
 	rows := 0
 	for i := range fs {

@@ -313,3 +313,47 @@ func TestManySchedulesThatCannotBeRead(t *testing.T) {
 		t.Errorf("%d are remembered", len(w.s.stuck))
 	}
 }
+
+// Issue 18, C1: more tenants are behind than one pass reads jobs of, each with more jobs than one read returns. All that is in time fires in
+// time, every tenant gets its turns, and one with a single job that is late does not wait for the thousands of the others.
+func TestManyTenantsAreBehind(t *testing.T) {
+	const tenants, each = 11, lateJobs + 1
+	if tenants <= lateReads+1 {
+		t.Fatal("one pass reads some of all")
+	}
+	w := newWorld(t, noon)
+	for i := range tenants {
+		w.herd(each, noon.Add(-20*time.Hour), func(j *job.Job) {
+			j.Tenant, j.CatchUp, j.CatchUpLimit, j.Schedule = tenant.ID(fmt.Sprintf("t%02d", i)), job.CatchUpAll, 100, cron("* * * * *")
+		})
+	}
+	small := w.herd(1, noon.Add(-time.Hour), func(j *job.Job) { j.Tenant = "z" })[0]
+	brisk := w.add(job.Schedule{Type: job.Interval, Every: 5 * time.Second}, func(j *job.Job) { j.Tenant = "prompt" })
+	waited := time.Duration(-1)
+	for since := time.Duration(0); since < 10*time.Second; since += 100 * time.Millisecond {
+		w.tick()
+		w.clock.Advance(100 * time.Millisecond)
+		if late := w.clock.Now().Sub(brisk.NextRunAt); late > time.Second {
+			t.Fatalf("after %v a job that was in time is late by %v", since, late)
+		}
+		if waited < 0 && !small.NextRunAt.Before(noon) {
+			waited = since
+		}
+	}
+	if waited < 0 || waited > 10*time.Second {
+		t.Errorf("the only late job of a tenant waited for %v", waited)
+	}
+	rows := map[tenant.ID]int{}
+	for _, f := range w.store.fired {
+		rows[f.Tenant] += len(f.Executions)
+	}
+	least, most := 1<<30, 0
+	for i := range tenants {
+		n := rows[tenant.ID(fmt.Sprintf("t%02d", i))]
+		least, most = min(least, n), max(most, n)
+	}
+	t.Logf("the small tenant waited for %v; of each of the others %d to %d fired", waited, least, most)
+	if least < most/2 {
+		t.Errorf("fired of each: %v", rows)
+	}
+}

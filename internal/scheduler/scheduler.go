@@ -1,27 +1,20 @@
 // Package scheduler turns due instants into executions.
 //
-// A pass asks the store which jobs of the partitions that are its own fire
-// within the look-ahead, decides what each of them owes, makes the executions
-// and moves the next instants, both in one transaction of the store in which
-// each job's instant moves by compare-and-set. So any number of schedulers may
-// run over one store: an instant fires once, whoever comes first. Rows are
-// staged early and never run early: a lease takes only what the store's clock
-// calls due. What an overlap policy judges is not staged: it is fired when its
-// instant has come, by the same clock.
+// A pass asks the store which jobs of the partitions that are its own fire within the look-ahead, decides what each
+// of them owes, makes the executions and moves the next instants, both in one transaction of the store in which each
+// job's instant moves by compare-and-set. So any number of schedulers may run over one store: an instant fires once,
+// whoever comes first. Rows are staged early and never run early: a lease takes only what the store's clock calls
+// due. What an overlap policy judges is not staged: it is fired when its instant has come, by the same clock.
 //
-// Where more is ahead than can be fired within the look-ahead, plain schedules
-// are staged up to a minute early, the earliest first, in lanes of partitions
-// that fire side by side.
+// If more is ahead than can be fired within the look-ahead, plain schedules are staged up to a minute early, the
+// earliest first, in lanes of partitions that fire side by side.
 //
-// Jobs that are further behind than a few seconds are fired apart from the
-// others, by another loop if there is one, by turns between tenants and in
-// small steps: a job that owes much moves its next instant part of the way with
-// each. Every statement writes a bounded number of rows. What a store refuses or
-// gives up is retried in halves, and a job that fails alone is set aside for a
-// while. So neither a job nor a tenant holds up the others.
+// Jobs that are further behind than a few seconds are fired apart from the others, by another loop if there is one,
+// by turns between tenants and in small steps: a job that owes much moves its next instant part of the way with each.
+// Every statement writes a bounded number of rows. What a store refuses or gives up is retried in halves, and a job
+// that fails alone is set aside for a while. So neither a job nor a tenant holds up the others.
 //
-// The scheduler holds no schedule in memory and never decides whether a fire
-// counts: the store's condition does.
+// The scheduler holds no schedule in memory and never decides whether a fire counts: the store's condition does.
 package scheduler
 
 import (
@@ -42,7 +35,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Store is the part of a store that the scheduler asks.
+// Store is the part of a store that the scheduler uses.
 type Store interface {
 	engine.Firings
 	Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error)
@@ -52,23 +45,23 @@ type Store interface {
 type Config struct {
 	Part      Part                  // which jobs it fires
 	LookAhead time.Duration         // how early executions are staged
-	Lanes     int                   // how many batches are fired at once where there are many; less than 2: one
-	Rate      float64               // how many jobs a second it is taken to fire, until it knows; 0: as most machines do
+	Lanes     int                   // how many batches are fired at once if there are many; less than 2: one
+	Rate      float64               // the initial assumption of how many jobs a second it fires; 0: that of most machines
 	Schedules *schedule.Cache       // compiles schedules; shared with others
-	Owner     func() engine.Holding // the partitions that are its own; nil: all
-	Hint      func([]job.Ready)     // told of executions that may be leased
-	Nudge     func()                // told that there are orders for workers; may be nil
+	Owner     func() engine.Holding // returns its own partitions; nil: all
+	Hint      func([]job.Ready)     // called with executions that may be leased
+	Nudge     func()                // called when there are orders for workers; may be nil
 	Log       *slog.Logger
 }
 
-// Part says which jobs a scheduler fires.
+// Part is the set of jobs that a scheduler fires.
 type Part string
 
 // The parts. A server has a loop for each of the latter two.
 const (
 	Both     Part = ""          // all jobs, one part after the other
-	Punctual Part = "scheduler" // those whose instant comes soon, or has come just now
-	Behind   Part = "catch-up"  // those whose instant has come longer ago
+	Punctual Part = "scheduler" // those that are due soon, or have just become due
+	Behind   Part = "catch-up"  // those that became due longer ago
 )
 
 // Scheduler fires due jobs. One goroutine owns it.
@@ -83,7 +76,7 @@ type Scheduler struct {
 	last time.Time // when it began its last pass
 }
 
-// New makes a scheduler over a store whose clock is given.
+// New makes a scheduler over a store and its clock.
 func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)
@@ -105,31 +98,31 @@ func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
 
 const (
 	batch = 1000
-	// Within the look-ahead of what was created meanwhile there is always another pass.
+	// There is always another pass within the look-ahead of new jobs.
 	between  = time.Second
 	afterRun = 20 * time.Millisecond  // after a full batch of which nothing could be fired
-	onHold   = 100 * time.Millisecond // between looks at whether the clock is to be believed again
+	onHold   = 100 * time.Millisecond // between checks whether the clock can be trusted again
 )
 
-// holder is a clock that may not be believed for a while.
+// holder is a clock that may be temporarily untrusted.
 type holder interface{ Held() bool }
 
-// pass is one pass of a lane: the instant it is of, and what it has read. Of its scheduler it only reads.
+// pass is one pass over a lane: its instant, and what it has read. It only reads from its scheduler.
 type pass struct {
 	*Scheduler
 	now       time.Time
 	ahead     time.Duration // how early plain schedules are staged
 	calendars map[calendarKey]read
-	wait      time.Duration // until something is due that is not to be fired early
+	wait      time.Duration // until something is due that must not be fired early
 	most      int           // how many instants of a job fire at once
-	looked    int           // how many instants were worked out
-	found     suspects      // what it has found out about jobs that fail
+	looked    int           // how many instants were computed
+	found     suspects      // its findings about jobs that fail
 	cleared   []job.ID      // suspects that were fired
 	passed    int           // jobs that may not be staged yet
 	failures  int           // statements that failed
-	done      int           // statements that did not, and were not made smaller for jobs that had failed
-	gaveUp    bool          // the store gave up one of jobs that had not failed before
-	unread    int           // schedules that cannot be worked out
+	done      int           // successful statements that were not made smaller for jobs that had failed
+	gaveUp    bool          // the store abandoned one of jobs that had not failed before
+	unread    int           // schedules that cannot be computed
 }
 
 type calendarKey struct {
@@ -156,7 +149,7 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		return onHold, nil
 	}
 	now := s.clock.Now()
-	if now.Before(s.last) { // the clock was set back: nothing waits for an instant that comes once more
+	if now.Before(s.last) { // the clock was set back: do not wait for an instant that comes once more
 		s.stuck, s.back, s.out.look = suspects{}, backlog{}, time.Time{}
 	}
 	s.last = now
@@ -175,7 +168,7 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 	return next, errors.Join(errs[:]...)
 }
 
-// punctual fires one batch of what is due within the look-ahead, or has been for moments.
+// punctual fires one batch of jobs that are due within the look-ahead, or became due moments ago.
 func (s *Scheduler) punctual(ctx context.Context, ps []job.Partition, now time.Time, fence engine.Fence) (time.Duration, error) {
 	if err := s.lookOut(ctx, ps, now); err != nil {
 		return 0, err
@@ -195,7 +188,7 @@ func (s *Scheduler) punctual(ctx context.Context, ps []job.Partition, now time.T
 	s.hint(ready, now)
 	s.learn(now, vs)
 	if slices.ContainsFunc(vs, func(v volley) bool { return v.nudge }) {
-		s.cfg.Nudge() // what is replaced may run
+		s.cfg.Nudge() // a replaced one may run
 	}
 	return next, errors.Join(errs...)
 }
@@ -207,7 +200,7 @@ func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence 
 	v.full, v.passed, v.next, v.err = full, p.passed, p.wait, err
 	if err != nil || len(fs) == 0 {
 		if v.full && p.ahead > p.cfg.LookAhead {
-			v.next = min(p.wait, afterRun) // there may be something behind what it may not stage yet
+			v.next = min(p.wait, afterRun) // there may be something after what it may not stage yet
 		}
 		return
 	}
@@ -220,14 +213,14 @@ func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence 
 	case !v.full:
 		v.next = p.wait
 	case len(v.ready) == 0:
-		v.next = afterRun // it may be that these are another's by now
+		v.next = afterRun // another server may own these by now
 	default:
 		v.next = 0
 	}
 }
 
-// gather reads jobs that are due until it has found half as many that may be fired as it was to read, or there are no more:
-// what is set aside never hides what is not.
+// gather reads due jobs until it has found half as many that may be fired as it was to read, or there are no more:
+// jobs set aside never hide others.
 func (p *pass) gather(ctx context.Context, f engine.DueFilter) (fs []engine.Firing, full bool, err error) {
 	for {
 		due, err := p.store.Due(ctx, f)
@@ -246,7 +239,7 @@ func (p *pass) gather(ctx context.Context, f engine.DueFilter) (fs []engine.Firi
 	}
 }
 
-// after moves a filter behind what it has found.
+// after moves a filter past what it has found.
 func after(f *engine.DueFilter, due []engine.Due) {
 	last := due[len(due)-1].Job.NextRunAt
 	if !last.Equal(f.From) {
@@ -261,7 +254,7 @@ func nudges(fs []engine.Firing) bool {
 	return slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace })
 }
 
-// firings returns the firings of the jobs that are due.
+// firings returns the firings of the due jobs.
 func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, error) {
 	fs := make([]engine.Firing, 0, len(due))
 	for i := range due {
@@ -276,7 +269,7 @@ func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, 
 	return fs, nil
 }
 
-// tryFiring returns the firing of a job, unless it is set aside or cannot be computed; an error says nothing about the job.
+// tryFiring returns the firing of a job, unless it is set aside or cannot be computed; an error is not about the job.
 func (p *pass) tryFiring(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
 	x, known := p.stuck.of(d)
 	if known && p.now.Before(x.until) {
@@ -301,10 +294,7 @@ func (p *pass) tryFiring(ctx context.Context, d *engine.Due) (f engine.Firing, o
 // firing returns the firing of one job; ok is false if there is none yet.
 func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
 	j, at := &d.Job, d.Job.NextRunAt
-	f = engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: d.Revision, Was: at, Overlap: j.Overlap}
-	if f.Overlap == "" {
-		f.Overlap = job.OverlapAllow
-	}
+	f = engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: d.Revision, Was: at, Overlap: j.FiringOverlap()}
 	until := p.now // what else is live is judged when it is due, not when it is staged
 	if early(j) {
 		until = p.now.Add(p.cfg.LookAhead)
@@ -318,7 +308,7 @@ func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok b
 		p.wait = max(0, min(p.wait, at.Sub(until)))
 		return f, false, nil
 	}
-	if j.Schedule.Type.OneOff() {
+	if !j.Schedule.Type.Recurs() {
 		f.Executions = []job.Execution{p.execution(j, at, j.OneOffTrigger(at))}
 		return f, true, nil
 	}
@@ -336,10 +326,10 @@ func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok b
 
 // early reports whether executions of a job may be staged before they are due.
 func early(j *job.Job) bool {
-	return (j.Overlap == "" || j.Overlap == job.OverlapAllow) && j.UniqueKey == ""
+	return j.FiringOverlap() == job.OverlapAllow && j.UniqueKey == ""
 }
 
-// owe fills in what a recurring job owes, and what of it is staged: beside the next instant those until one.
+// owe fills in what a recurring job owes, and what of it is staged: besides the next instant those up to another one.
 func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.Time) {
 	left := int64(-1)
 	if j.Schedule.MaxRuns > 0 {
@@ -355,7 +345,7 @@ func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.
 	}
 	why := job.SkipReason("")
 	if f.Overlap == job.OverlapReplace && policy == job.CatchUpAll {
-		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
+		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the next
 	}
 	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Most: p.mostOf(j), Paused: j.PausedAt, Resumed: j.ResumedAt})
 	p.looked += o.Looked
@@ -387,15 +377,18 @@ func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.
 	}
 }
 
-// execution is the execution of a job for an instant.
+// execution returns the execution of a job for an instant.
 func (p *pass) execution(j *job.Job, at time.Time, by job.Trigger) job.Execution {
 	e := j.FireLate(newID(), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), p.now)
 	e.Trigger = by
 	e.Queue(*j)
+	if len(j.DependsOn) > 0 {
+		e.Status = job.Waiting // for its parents
+	}
 	return e
 }
 
-// plan compiles the schedule of a job, with its calendar as it is now.
+// plan compiles the schedule of a job, with its current calendar.
 func (p *pass) plan(ctx context.Context, j *job.Job) (schedule.Plan, error) {
 	var cal *schedule.Calendar
 	if name := j.Schedule.Calendar; name != "" {

@@ -1,14 +1,12 @@
-// Package seal encrypts what must not be readable at rest: AES-256-GCM under
-// one of several keys, so that a key can be replaced while what was sealed
-// under the old one can still be opened.
+// Package seal encrypts data at rest: AES-256-GCM under one of several keys, so that a key can be replaced while data
+// sealed under the old one can still be opened.
 //
 //	sealed = version (1) | key id (8) | nonce (12) | ciphertext and tag
 //
-// What is sealed is bound to associated data, such as tenant and name: copied
+// Sealed data is bound to associated data, such as tenant and name: copied
 // to another place it cannot be opened.
 //
-// The package never stores a key and never says what it sealed: no error holds
-// a key or a text.
+// The package never stores a key and no error contains a key or a text.
 package seal
 
 import (
@@ -33,7 +31,7 @@ const (
 	headSize  = 1 + idSize + nonceSize
 )
 
-// The errors on which callers decide.
+// The errors that callers act on.
 var (
 	ErrNoKey      = errors.New("no key is configured")                             // there is no ring, so nothing can be sealed or opened
 	ErrUnknownKey = errors.New("it was sealed under a key that is not configured") // the key may have been removed too early
@@ -75,14 +73,14 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 	return r, nil
 }
 
-// idOf names a key without telling anything of it.
+// idOf names a key without revealing anything about it.
 func idOf(key []byte) id {
 	sum := sha256.Sum256(append([]byte("carillon seal key id\x00"), key...))
 	return id(sum[:idSize])
 }
 
-// ParseKeys reads keys as a file or a variable holds them: in base64, one a line; empty lines and those that begin
-// with # are left out.
+// ParseKeys parses keys as in a file or a variable: base64, one per line; empty lines and those that begin with # are
+// ignored.
 func ParseKeys(text string) ([][]byte, error) {
 	var keys [][]byte
 	for i, line := range strings.Split(text, "\n") {
@@ -102,14 +100,14 @@ func ParseKeys(text string) ([][]byte, error) {
 	return keys, nil
 }
 
-// NewKey makes a key up, in the form that ParseKeys reads.
+// NewKey generates a key, in the form that ParseKeys reads.
 func NewKey() string {
 	key := make([]byte, KeySize)
 	_, _ = rand.Read(key) // it never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// Seal encrypts a text for the place that aad names.
+// Seal encrypts a text and binds it to aad.
 func (r *Ring) Seal(aad string, plain []byte) ([]byte, error) {
 	if r == nil {
 		return nil, ErrNoKey
@@ -122,7 +120,7 @@ func (r *Ring) Seal(aad string, plain []byte) ([]byte, error) {
 	return r.keys[r.first].Seal(out, nonce, plain, []byte(aad)), nil
 }
 
-// Open decrypts what was sealed for the place that aad names.
+// Open decrypts a text that was sealed with aad.
 func (r *Ring) Open(aad string, sealed []byte) ([]byte, error) {
 	if r == nil {
 		return nil, ErrNoKey
@@ -146,7 +144,7 @@ func (r *Ring) Current(sealed []byte) bool {
 	return r != nil && len(sealed) >= headSize && id(sealed[1:1+idSize]) == r.first
 }
 
-// KeyID names the key that seals.
+// KeyID returns the id of the key that seals.
 func (r *Ring) KeyID() string {
 	if r == nil {
 		return ""
@@ -154,7 +152,7 @@ func (r *Ring) KeyID() string {
 	return hex.EncodeToString(r.first[:])
 }
 
-// KeyOf names the key that a text is sealed under; empty where it is none of ours.
+// KeyOf returns the id of the key that a text is sealed under; empty if it is none of the ring's.
 func KeyOf(sealed []byte) string {
 	if len(sealed) < headSize || sealed[0] != version {
 		return ""

@@ -12,17 +12,19 @@ import (
 )
 
 const (
-	// shortest is the least length of a value, or of a line of one, that is looked for: shorter ones are in too many texts by chance.
+	// shortest is the minimum length of a value, or of a line of one, that is searched for: shorter ones occur by
+	// chance.
 	shortest = 6
-	// long is a length of which any part of a value is taken for a part of it, wherever it stands.
+	// long is the length from which any part of a value counts as a part of it, wherever it occurs.
 	long = 32
 	// gram is the length of the pieces by which parts are found.
 	gram = 8
-	// A piece begins at every so many bytes of a form: any part of near+gram-1 bytes of a short value is found, and of far+gram-1,
-	// which is less than long, of any other one.
+	// A piece begins at every near or far bytes of a form: any part of near+gram-1 bytes of a short value is found,
+	// and of far+gram-1, which is less than long, of any other one.
 	near, far = 4, 16
 	shortForm = 1 << 10
-	// maxAlike bounds how many places of one piece are known: what so many values have in common is not what is secret in them.
+	// maxAlike limits how many places of one piece are known: what so many values have in common is not their secret
+	// part.
 	maxAlike = 8
 )
 
@@ -31,25 +33,25 @@ const (
 	formPlain = iota
 	formHex
 	formBase64
-	formShifted // base64 of what has something before it
+	formShifted // base64 of something with a prefix
 )
 
-// index finds values in texts, whole, line by line and in parts, as they are and in the common encodings. It is compiled once and does not change. A nil one
-// finds nothing.
+// index finds values in texts: whole, line by line and in parts, as they are and in the common encodings. It is
+// immutable. A nil index finds nothing.
 type index struct {
-	all    []byte // the forms of the values, folded, with a 0 behind each
-	forms  []form // in the order in which they stand in all
+	all    []byte // the forms of the values, folded, each followed by a 0
+	forms  []form // in the order of all
 	starts bitset // where a value, or a line of one, begins in all
 	ends   bitset // and where one has ended
 	filter bitset // a Bloom filter of the shortest bytes with which anything begins or ends
-	shift  int    // of a hash, so that it is a place in filter
+	shift  int    // of a hash, so that it is an index into filter
 
 	whole map[string]uint8 // values, and lines of them, of at most long bytes, with the kinds of their forms
 	sizes uint64           // which lengths whole has
 	heads []uint32         // the starts, sorted by what follows them
 	tails []uint32         // the ends, sorted by what comes before them, backwards
 	grams []uint64         // pieces of the forms, sorted
-	at    []uint32         // where each of them stands in all
+	at    []uint32         // where each of them is in all
 
 	rest *exact
 	size int // bytes, about
@@ -102,7 +104,7 @@ func (x *index) bytes() int {
 // span is a line of a value.
 type span struct{ start, end int }
 
-// lines are the lines of a value that are looked for, and the value itself.
+// lines returns the lines of a value that are searched for, and the value itself.
 func lines(v string) []span {
 	out := []span{{0, len(v)}}
 	if !strings.ContainsAny(v, "\r\n") {
@@ -131,10 +133,10 @@ func (x *index) add(v string) {
 	if upper := strings.ToUpper(text); upper != text {
 		x.form(formHex, upper, all, twice, twice)
 	}
-	for shift := range 3 { // it may stand anywhere in what was encoded
+	for shift := range 3 { // it may be anywhere in what was encoded
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
-		begin := (shift*8 + 5) / 6        // what depends on nothing before it …
-		whole := (shift + len(v)) * 8 / 6 // … nor behind it
+		begin := (shift*8 + 5) / 6        // what is independent of anything before it …
+		whole := (shift + len(v)) * 8 / 6 // … nor after it
 		kind := uint8(formBase64)
 		if shift > 0 {
 			kind = formShifted
@@ -144,7 +146,7 @@ func (x *index) add(v string) {
 	}
 }
 
-// form adds what a value looks like. from and to say where in it a part of the value begins and ends.
+// form adds a form of a value. from and to delimit the part of the value in it.
 func (x *index) form(kind uint8, text string, parts []span, from, to func(int) int) {
 	begin := len(x.all)
 	where := make([]uint32, len(text)+1) // of each byte of the text in all
@@ -206,7 +208,7 @@ func (x *index) short(kind uint8, text string, p span, from, to func(int) int) {
 	}
 }
 
-// ahead returns what follows a place in all, as far as it matters.
+// ahead returns what follows a position in all, as far as it matters.
 func (x *index) ahead(p uint32) []byte {
 	b := x.all[p:min(int(p)+long, len(x.all))]
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -215,7 +217,7 @@ func (x *index) ahead(p uint32) []byte {
 	return b
 }
 
-// behind returns what comes before a place in all, as far as it matters.
+// behind returns what comes before a position in all, as far as it matters.
 func (x *index) behind(p uint32) []byte {
 	b := x.all[max(0, int(p)-long):p]
 	return b[bytes.LastIndexByte(b, 0)+1:]
@@ -288,7 +290,7 @@ func (x *index) compile() {
 	}
 }
 
-// word is the first gram bytes as a number.
+// word returns the first gram bytes as a number.
 func word(b []byte) (w uint64) {
 	for _, c := range b[:gram] {
 		w = w<<8 | uint64(c)
@@ -296,7 +298,7 @@ func word(b []byte) (w uint64) {
 	return w
 }
 
-// half is the first shortest bytes as a number.
+// half returns the first shortest bytes as a number.
 func half(b []byte) (w uint64) {
 	for _, c := range b[:shortest] {
 		w = w<<8 | uint64(c)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// Hidden stands for what is not shown.
+// Hidden is shown in place of hidden values.
 const Hidden = "[redacted]"
 
 // Credential reports whether a header of that name carries a credential.
@@ -33,11 +33,12 @@ func Credential(header string) bool {
 	return slices.ContainsFunc([]string{"auth", "access", "account", "admin", "function", "master", "private", "service", "subscription"}, func(part string) bool { return strings.Contains(lower, part) })
 }
 
-// WantKey says what is missing if there is no key.
+// WantKey describes what to do if there is no key.
 const WantKey = "a server that can encrypt: make a key with 'openssl rand -base64 32', and set secrets.key_file or CARILLON_SECRETS_KEY"
 
-// Hide seals the credentials in a job's headers and variables and puts references in their place. It answers with what is to be stored
-// with the job. was is the job's target before, if there was one: what of it was hidden and no longer is, is unused.
+// Hide seals the credentials in a job's headers and variables and replaces them by references. It returns the secrets
+// to store with the job. was is the job's target before, if there was one: its hidden values that are no longer used
+// are returned as unused.
 func (v *Vault) Hide(j *job.Job, was *job.Target, asOf time.Time) (sealed []engine.Secret, unused []string, err error) {
 	if was == nil {
 		was = &job.Target{}
@@ -67,7 +68,7 @@ type hiding struct {
 	err    error
 }
 
-// in is values with references in place of the credentials that they hold as they are.
+// in returns values in which references replace literal credentials.
 func (h *hiding) in(field string, values, was map[string]string, hides func(name, value string) bool, name func(job.ID, string) string) map[string]string {
 	out, copied := values, false
 	for _, of := range names(values) {
@@ -76,7 +77,7 @@ func (h *hiding) in(field string, values, was map[string]string, hides func(name
 			continue
 		}
 		if !h.v.CanSeal() {
-			if was[of] != value { // else it was stored in the clear before, and is not changed now
+			if was[of] != value { // otherwise it was stored in the clear before, and is unchanged
 				h.wrong.Add(fmt.Sprintf("execution.%s[%q]", field, job.Show(of)), "(not shown)", WantKey+"; or another name or value, since this is a credential; or a reference such as ${secret:name}")
 			}
 			continue
@@ -111,7 +112,7 @@ func gone(was, now map[string]string) []string {
 	return out
 }
 
-// place returns what a sealed value is bound to.
+// place returns the associated data of a sealed value.
 func place(s engine.Secret) string { return "secret\x00" + string(s.Tenant) + "\x00" + s.Name }
 
 // seal completes a secret with its sealed value.

@@ -9,7 +9,7 @@ import "strings"
 // No rule here is of one program. A row is the longest run of units of one width in a line. Rows that follow one another are read
 // as the bytes that their units stand for, in each notation that fits, and with the bytes of a unit in either order.
 
-// dumps reads each run of rows as its bytes.
+// dumps decodes each run of rows into its bytes.
 func (l layer) dumps() (out []layer) {
 	s := l.text
 	var lines scanner
@@ -36,19 +36,19 @@ func (l layer) dumps() (out []layer) {
 	return out
 }
 
-// dump is rows that follow one another, in one notation.
+// dump holds consecutive rows in one notation.
 type dump struct {
 	text    []byte   // high bytes first
-	from    []origin // where each byte stands
+	from    []origin // where each byte is
 	swapped []byte   // low bytes first
-	units   []origin // the unit in which each byte stands
+	units   []origin // the unit that contains each byte
 	shown   []byte   // as the column of text has it
-	beside  []origin // where each byte stands there; where a row has no such column, in its number
+	beside  []origin // where each byte is in the text column; if a row has none, in its number
 	wide    bool     // some units have several bytes
 	column  bool     // some rows have a column of text
 }
 
-// add adds a row, which stands at a place of a layer.
+// add adds a row at a position of a layer.
 func (d *dump) add(l layer, at int, s *scanner, row []unit, n notation) {
 	line := s.line
 	row, places, order := s.split(n, row)
@@ -99,17 +99,18 @@ func (d *dump) layers(out []layer) []layer {
 	return out
 }
 
-// byteOrder says how a column of text shows the bytes of its row.
+// byteOrder is the order in which a column of text shows the bytes of its row.
 type byteOrder uint8
 
 const (
-	unshown byteOrder = iota // there is none, or one of which nothing is known
+	unshown byteOrder = iota // there is none, or its order is unknown
 	highest                  // the high byte of each unit first
 	lowest                   // the low byte first
 )
 
-// split tells the units of a row from its column of text, which may look like more units. The column is known by its characters: they are the
-// bytes of the row. It returns where each byte stands there, nil if there is no column.
+// split separates the units of a row from its column of text, which may look like more units. The column is
+// recognised by its characters: they are the bytes of the row. It returns where each byte is in it, nil if there is
+// no column.
 func (s *scanner) split(n notation, row []unit) (units []unit, places []span, order byteOrder) {
 	line := s.line
 	if n == inLetters || len(row) > maxRow {
@@ -129,7 +130,7 @@ func (s *scanner) split(n notation, row []unit) (units []unit, places []span, or
 		if i < last {
 			k -= int(row[i+1].size)
 			if !s.after && row[i+1].start-row[i].end < 2 {
-				continue // without a colon the column stands apart
+				continue // without a colon the column is set apart
 			}
 		}
 		if places := column(line, int(row[i].end), h[:k]); places != nil {
@@ -146,14 +147,15 @@ func (s *scanner) split(n notation, row []unit) (units []unit, places []span, or
 	if begin == len(line) || begin-end < 2 && line[begin] != '|' && line[begin] != '>' {
 		return row, nil, unshown
 	}
-	places = make([]span, len(h)) // it is not known which character stands for which byte
+	places = make([]span, len(h)) // it is unknown which character stands for which byte
 	for i := range places {
 		places[i] = span{begin, len(line)}
 	}
 	return row, places, unshown
 }
 
-// column finds bytes as text at a place of a line, up to its end, whatever became of its blanks. It returns where each stands, nil if they are not there.
+// column finds bytes as text from a position of a line up to its end, whatever happened to its blanks. It returns
+// where each is, nil if they are not there.
 func column(line string, i int, b []byte) []span {
 	i = blanks(line, i)
 	if i == len(line) {
@@ -167,7 +169,7 @@ func column(line string, i int, b []byte) []span {
 	return match(line, i, b)
 }
 
-// match does the same where the column is known to begin.
+// match does the same for a known start of the column.
 func match(line string, i int, b []byte) (out []span) {
 	for k, c := range b {
 		if c == ' ' || c == '\t' {
@@ -197,7 +199,7 @@ func match(line string, i int, b []byte) (out []span) {
 	return out
 }
 
-// blanks returns where the blanks at a place of a line end.
+// blanks returns where the blanks at a position of a line end.
 func blanks(line string, i int) int {
 	for i < len(line) && (line[i] == ' ' || line[i] == '\t') {
 		i++

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// notation says how a dump writes what it prints.
+// notation is the way a dump writes its bytes.
 type notation uint8
 
 const (
@@ -16,15 +16,15 @@ const (
 	inLetters                 // s, \n, 303, nl
 	notations
 
-	anyHex uint8 = 1 << notations // hexadecimal digits, also an odd number of them: perhaps an offset
+	anyHex uint8 = 1 << notations // hexadecimal digits, possibly an odd number of them: perhaps an offset
 )
 
 const (
 	maxRow   = 64 // units of a row with a column of text, at most
 	maxUnit  = 16 // bytes of a unit, at most
-	fewUnits = 4  // so many make a row, whatever else is in the line
+	fewUnits = 4  // enough for a row, whatever else is in the line
 
-	dateUnits = 5 // so many has a date with a time of day; a row behind an offset counts for more
+	dateUnits = 5 // as many as in a date with a time of day; a row after an offset counts for more
 )
 
 // unit is one number of a dump, or one character.
@@ -38,9 +38,9 @@ type unit struct {
 type token struct {
 	start, end int32
 	digits     int32 // where its digits begin
-	after      int32 // where a character in quotes behind it ends, or end
+	after      int32 // where a quoted character after it ends, or end
 	kinds      uint8 // a bit for each notation that it may be a unit of
-	joined     bool  // between it and the word before it is nothing but blanks, a comma, a colon or a dash
+	joined     bool  // only blanks, a comma, a colon or a dash separate it from the word before it
 	offset     bool  // an offset with a colon stands before it
 }
 
@@ -60,10 +60,10 @@ func (w token) size(n notation) int8 {
 	}
 }
 
-// octals is the number of bytes for an octal number of so many digits.
+// octals returns the number of bytes of an octal number with that many digits.
 var octals = [...]int8{3: 1, 6: 2, 11: 4, 22: 8}
 
-// characters tells what words are made of.
+// characters marks the characters of words.
 var characters = func() (t [256]uint8) {
 	for c := range 256 {
 		if c == '_' || c >= utf8.RuneSelf || c|0x20 >= 'g' && c|0x20 <= 'z' {
@@ -81,16 +81,16 @@ const (
 	noHex                    // another letter
 )
 
-// scanner finds rows of dumps in a line. Its memory serves one line after the other.
+// scanner finds rows of dumps in lines. It reuses its memory for each line.
 type scanner struct {
 	line  string
 	words []token
 	kinds uint8 // of all of its words
 	row   []unit
-	after bool // the row stands behind an offset and a colon
+	after bool // the row follows an offset and a colon
 }
 
-// scan takes a line.
+// scan splits a line into words.
 func (s *scanner) scan(line string) {
 	s.line, s.words, s.kinds = line, s.words[:0], 0
 	behind := 0 // where the word before ended
@@ -125,7 +125,7 @@ func (s *scanner) scan(line string) {
 	}
 }
 
-// classify finds out which notations a word may be in.
+// classify determines which notations a word may be in.
 func (w *token) classify(line string, kinds uint8) {
 	text := line[w.start:w.end]
 	if kinds != inWord || len(text) > 2 && text[1]|0x20 == 'b' && len(text) == 10 {
@@ -167,7 +167,7 @@ func (w *token) classify(line string, kinds uint8) {
 	}
 }
 
-// only reports whether a text has no digit above one. It is of hexadecimal digits, as f is above all.
+// only reports whether a text of hexadecimal digits, of which f is the highest, has none above one.
 func only(s string, highest byte) bool {
 	for i := range len(s) {
 		if highest == 'f' {
@@ -195,7 +195,7 @@ func decimal(s string) (v uint64) {
 	return v
 }
 
-// between judges what is between two words: whether it joins them, and whether the first one is an offset.
+// between judges what separates two words: whether it joins them, and whether the first one is an offset.
 func between(line string, from, to int, before token) (joined, offset bool) {
 	gap := line[from:to]
 	rest := strings.TrimLeft(gap, " \t")
@@ -214,12 +214,12 @@ func between(line string, from, to int, before token) (joined, offset bool) {
 	return false, head == "" && before.kinds&anyHex != 0 && before.end-before.digits >= 4 || head == ">" && strings.Contains(line[:from], " <") // <symbol+8>:
 }
 
-// negative reports whether a minus stands before the digits at a place.
+// negative reports whether a minus precedes the digits at a position.
 func negative(line string, i int) bool {
 	return i > 0 && line[i-1] == '-' && (i == 1 || strings.IndexByte(" \t[,", line[i-2]) >= 0)
 }
 
-// quoted returns where a quoted character that follows a number ends, as a debugger prints it; i if there is none.
+// quoted returns where a quoted character after a number ends, as printed by a debugger; i if there is none.
 func quoted(line string, i int) int {
 	k := blanks(line, i)
 	if k == i || k == len(line) || line[k] != '\'' {
@@ -255,10 +255,10 @@ func (s *scanner) find(n notation) []unit {
 		k := i - begun
 		if n == inHex && i < len(s.words) && s.words[i].is(n) && s.words[i].joined && s.words[i].shorter(w) && (k > 1 || w.offset) {
 			if k == 1 && i+1 < len(s.words) && s.words[i+1].joined && alike(n, s.words[i], s.words[i+1]) && !s.beside(n, begun, i+1) {
-				s.words[i].offset = true // what stands before it is the offset
+				s.words[i].offset = true // what precedes it is the offset
 				continue
 			}
-			k++ // the last unit of a row may be of fewer bytes
+			k++ // the last unit of a row may have fewer bytes
 		}
 		points := k
 		if w.offset {
@@ -280,7 +280,7 @@ func (s *scanner) find(n notation) []unit {
 	return s.take(n, run)
 }
 
-// take makes units of words.
+// take turns words into units.
 func (s *scanner) take(n notation, run []token) []unit {
 	s.row, s.after = s.row[:0], run[0].offset
 	for _, w := range run {
@@ -293,7 +293,7 @@ func (s *scanner) take(n notation, run []token) []unit {
 	return s.row
 }
 
-// beside reports whether the line has some of its words also as text, behind them.
+// beside reports whether the line repeats some of its words as text after them.
 func (s *scanner) beside(n notation, from, to int) bool {
 	_, _, order := s.split(n, s.take(n, s.words[from:to]))
 	return order != unshown
@@ -317,16 +317,17 @@ func (w token) shorter(than token) bool {
 	return !w.prefixed() && !than.prefixed() && w.end-w.start < than.end-than.start
 }
 
-// controlNames are those of control characters and blanks.
+// controlNames lists the names of control characters and blanks.
 var controlNames = func() map[string]bool {
-	out := map[string]bool{"**": true} // the rest of a character of several bytes
+	out := map[string]bool{"**": true} // the rest of a multi-byte character
 	for _, n := range strings.Fields("nul soh stx etx eot enq ack bel bs ht nl lf vt ff np cr so si dle dc1 dc2 dc3 dc4 nak syn etb can em sub esc fs gs rs us sp del") {
 		out[n] = true
 	}
 	return out
 }()
 
-// letters finds a row of single characters, up to the end of the line. What has a name is dropped where texts are compared, so it is left out.
+// letters finds a row of single characters, up to the end of the line. Named characters are left out, since comparing
+// drops them.
 func (s *scanner) letters() []unit {
 	s.row = s.row[:0]
 	line, end, all := s.line, len(s.line), 0
@@ -383,7 +384,7 @@ func letter(text string) (int8, bool) {
 	return 0, false
 }
 
-// bytes adds what a unit stands for, its high byte first.
+// bytes appends the bytes of a unit, its high byte first.
 func (u unit) bytes(line string, n notation, out []byte) []byte {
 	text := line[u.digits:u.end]
 	var v uint64

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// exact finds values as they are and in the common encodings. It is for the few of which folding leaves too little, such as
-// a row of dashes. A nil one finds nothing.
+// exact finds values as they are and in the common encodings. It is for the few of which folding leaves too little,
+// such as a row of dashes. A nil one finds nothing.
 type exact struct {
-	by   map[[shortest]byte][]string // the forms by how they begin, in their order
+	by   map[[shortest]byte][]string // the forms by their first bytes, in order
 	size int                         // bytes of the forms
 }
 
 // order puts the longest first.
 func order(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 
-// add adds a value with all that it looks like encoded.
+// add adds a value in all its encodings.
 func (x *exact) add(value string) { x.keep(forms(value)...) }
 
 // keep adds texts as they are.
@@ -41,7 +41,7 @@ func (x *exact) keep(texts ...string) {
 	}
 }
 
-// forms are a value and what it looks like encoded.
+// forms returns a value and its encodings.
 func forms(v string) []string {
 	out := []string{v, escape(v), html.EscapeString(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
 	if marshalled, err := json.Marshal(v); err == nil {
@@ -56,9 +56,9 @@ func forms(v string) []string {
 	}
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		out = append(out, enc.EncodeToString([]byte(v)), enc.WithPadding(base64.NoPadding).EncodeToString([]byte(v)))
-		for shift := range 3 { // it may stand anywhere in what was encoded
+		for shift := range 3 { // it may be anywhere in what was encoded
 			text := enc.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, shift), v...))
-			whole := (shift + len(v)) * 8 / 6 // what depends on nothing behind it …
+			whole := (shift + len(v)) * 8 / 6 // what is independent of anything before it …
 			begin := []int{0, 2, 3}[shift]    // … nor before it
 			out = append(out, text[begin:whole])
 		}
@@ -66,7 +66,7 @@ func forms(v string) []string {
 	return out
 }
 
-// lowerEscapes is an escaped URL with %2F as %2f.
+// lowerEscapes returns an escaped URL with %2F as %2f.
 func lowerEscapes(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -77,7 +77,8 @@ func lowerEscapes(s string) string {
 	return string(b)
 }
 
-// find calls found with each place of a value, and of the beginning of one where the text, or a line of it, ends within it.
+// find calls found with each occurrence of a value, and of the beginning of one if the text, or a line of it, ends
+// within it.
 func (x *exact) find(s string, found func(start, end int)) {
 	if x == nil {
 		return

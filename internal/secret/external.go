@@ -17,10 +17,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Backend keeps secrets outside of the store. It keeps tenants apart: what it reads for one is nothing of another's.
+// Backend reads secrets that are stored elsewhere. It keeps tenants apart: what it reads for one contains nothing of
+// another's.
 type Backend interface {
-	// Read is the value at a path, which Locate has checked. It fails with ErrMissing if there is none, and with *Away where the
-	// backend answers nobody; any other error concerns this path only. No error of it holds a value.
+	// Read returns the value at a path, which Locate has checked. It fails with ErrMissing if there is none, and with
+	// *Away if the backend answers nobody; any other error concerns this path only. No error contains a value.
 	Read(ctx context.Context, t tenant.ID, p Path) (string, error)
 }
 
@@ -31,11 +32,12 @@ type Path struct {
 	Field    string // empty: the whole, or the field value
 }
 
-// ErrMissing says that a backend has no such secret.
+// ErrMissing means that a backend has no such secret.
 var ErrMissing = errors.New("no such secret")
 
-// Away says that a backend cannot be reached, does not answer in time, fails or is overloaded, whatever it is asked for. What one
-// tenant alone can bring about is never that: the backend is then not asked for anybody for a moment.
+// Away means that a backend cannot be reached, does not answer in time, fails or is overloaded, whatever the request.
+// A failure that one tenant alone can cause is never Away: after that the backend is not asked for anybody for a
+// moment.
 type Away struct{ Err error }
 
 func (e *Away) Error() string { return e.Err.Error() }
@@ -47,10 +49,10 @@ const (
 	maxPathName   = 512
 	maxExternal   = 1000     // values in memory
 	maxExternalMB = 16 << 20 // bytes of them and of their forms
-	MaxValue      = 64 << 10 // of a value, as of one that is stored
+	MaxValue      = 64 << 10 // of a value, the same as for stored ones
 	DefaultCache  = 15 * time.Second
-	redactWait    = 2 * time.Second // for which the results of a report wait for backends
-	brokenFor     = 2 * time.Second // for which a backend that is away, or a secret that failed, is not asked for again
+	redactWait    = 2 * time.Second // how long the results of a report wait for backends
+	brokenFor     = 2 * time.Second // how long a backend that is down, or a secret that failed, is not requested again
 )
 
 // Segment reports whether a text may be a part of a path: it names something in a folder, and never the folder above.
@@ -63,7 +65,7 @@ func Segment(s string) bool {
 	})
 }
 
-// Locate reads the name of a secret in a backend, such as vault/shop/db#password.
+// Locate parses the name of a secret in a backend, such as vault/shop/db#password.
 func Locate(name string) (p Path, ok bool) {
 	place, field, has := strings.Cut(name, "#")
 	parts := strings.Split(place, "/")
@@ -73,19 +75,19 @@ func Locate(name string) (p Path, ok bool) {
 	return Path{parts[0], parts[1:], field}, true
 }
 
-// isExternal reports whether a name is one of a secret in a backend.
+// isExternal reports whether a name refers to a secret in a backend.
 func isExternal(name string) bool {
 	_, ok := Locate(name)
 	return ok
 }
 
-// Definitions finds what executions were made of.
+// Definitions finds the definitions of executions.
 type Definitions interface {
 	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)
 	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 }
 
-// external holds what is known of backends.
+// external holds the state of backends.
 type external struct {
 	backends map[string]Backend
 	cache    time.Duration
@@ -98,12 +100,12 @@ type external struct {
 	size   int                     // guarded by mu
 }
 
-// fetched is a value out of a backend; whoever needs it while it is read waits.
+// fetched is a value from a backend; callers that need it while it is being read wait.
 type fetched struct {
 	mu sync.Mutex
 	kept
 	failed failure               // of this secret alone
-	last   atomic.Pointer[index] // of the value that was read last, also when it is not current any more
+	last   atomic.Pointer[index] // of the value that was read last, even if it is outdated
 }
 
 type failure struct {
@@ -111,12 +113,12 @@ type failure struct {
 	until time.Time
 }
 
-// Attach gives a vault backends by the names that references begin with. cache is for how long a value is not read again.
+// Attach adds backends to a vault by the names that references begin with. cache is how long a value is cached.
 func (v *Vault) Attach(backends map[string]Backend, cache time.Duration, defs Definitions) {
 	v.outside = external{backends: backends, cache: cache, defs: defs, values: map[managedKey]*fetched{}, broken: map[string]failure{}, slow: map[string]time.Time{}}
 }
 
-// fetch is a value out of a backend.
+// fetch returns a value from a backend.
 func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, error) {
 	p, ok := Locate(name)
 	x := &v.outside
@@ -177,7 +179,7 @@ func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, erro
 	return f.kept, nil
 }
 
-// noBackend says that a reference names a backend which this server does not have.
+// noBackend is the error that a reference names a backend which this server does not have.
 type noBackend struct{ name string }
 
 func (e *noBackend) Error() string {
@@ -206,10 +208,11 @@ func missing(name string) error {
 	return refusal(fmt.Sprintf("the secret %q, which the job names, does not exist; it may have been deleted", name))
 }
 
-// Lacks says what is wrong with references to backends. What cannot be asked now is taken to be there: it is read when an attempt starts.
+// Lacks returns what is wrong with references to backends. If a backend cannot be asked now, the secret is assumed to
+// exist: it is read when an attempt starts.
 func (v *Vault) Lacks(ctx context.Context, t tenant.ID, r Reference) (job.Invalid, bool) {
 	if v == nil || v.outside.backends == nil {
-		return job.Invalid{}, false // it is a process that writes jobs and runs none
+		return job.Invalid{}, false // this process writes jobs and runs none
 	}
 	_, err := v.fetch(ctx, t, r.Name)
 	var none *noBackend
@@ -225,9 +228,9 @@ func (v *Vault) Lacks(ctx context.Context, t tenant.ID, r Reference) (job.Invali
 // External reports whether a reference is to a backend.
 func (r Reference) External() bool { return isExternal(r.Name) }
 
-// outsiders adds to a guard the values out of backends that an execution was given by another server. A backend is waited for
-// for as long as within says, as the result that is to be redacted must not wait for it: then the value that was last read counts,
-// and where none was, the guard says so.
+// outsiders adds to a guard the values from backends that an execution was given by another server. It waits for a
+// backend as long as within allows, since redacting the result must not be delayed by it: then the last known value
+// counts, and if there is none, the guard says so.
 func (v *Vault) outsiders(ctx context.Context, within patience, t tenant.ID, id job.ExecutionID, g *guard) error {
 	x := &v.outside
 	if len(x.backends) == 0 || x.defs == nil {
@@ -266,11 +269,11 @@ func (v *Vault) outsiders(ctx context.Context, within patience, t tenant.ID, id 
 	return nil
 }
 
-// patience is until when each backend is waited for, from the first time it is asked: one that is slow leaves the others their time.
+// patience is until when each backend is waited for, from its first request: a slow one leaves the others their time.
 type patience map[string]time.Time
 
-// fetchWithin is fetch for who has little patience with a backend, or with another reader. A backend that was too slow is not asked
-// again for a moment, but what it has just told counts.
+// fetchWithin is fetch for callers that can only wait briefly for a backend, or for another reader. A backend that
+// was too slow is not asked again for a moment, but its latest answer counts.
 func (v *Vault) fetchWithin(ctx context.Context, within patience, t tenant.ID, name string) (kept, error) {
 	p, _ := Locate(name)
 	x := &v.outside
@@ -307,7 +310,7 @@ func (v *Vault) fetchWithin(ctx context.Context, within patience, t tenant.ID, n
 	case a := <-got:
 		return a.kept, a.err
 	case <-ctx.Done():
-		if caller.Err() == nil { // else it is the caller who has left
+		if caller.Err() == nil { // otherwise it is the caller who has left
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.slow[p.Backend] = now.Add(brokenFor)
@@ -316,7 +319,7 @@ func (v *Vault) fetchWithin(ctx context.Context, within patience, t tenant.ID, n
 	}
 }
 
-// last is the value that was read last, if any was.
+// last returns the value that was read last, if any.
 func (x *external) last(key managedKey) *index {
 	x.mu.Lock()
 	f := x.values[key]

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// escapes says which escape sequences of a text are read as what they stand for.
+// escapes is the set of escape sequences that are decoded in a text.
 type escapes uint8
 
 const (
@@ -17,17 +17,17 @@ const (
 	entities                        // &amp;, &#39;
 )
 
-// origin says where a byte comes from.
+// origin is where a byte comes from.
 type origin struct {
 	start, end int32
 	first      bool // it is the first byte of a line
 }
 
-// layer is a text that was read from another one.
+// layer is a text decoded from another one.
 type layer struct {
 	text string
 	from []origin // of each byte; nil: it is the source itself
-	part bool     // it does not go up to the end of the source
+	part bool     // it does not extend to the end of the source
 }
 
 func (l layer) at(i, n int) origin {
@@ -37,8 +37,8 @@ func (l layer) at(i, n int) origin {
 	return origin{l.from[i].start, l.from[i+n-1].end, l.from[i].first}
 }
 
-// folded is a text without what quoting, wrapping and indenting add to it. Values are folded in the same way, so that one is
-// found however it is laid out.
+// folded is a text without what quoting, wrapping and indenting add to it. Values are folded in the same way, so that
+// one is found however it is laid out.
 type folded struct {
 	source string
 	layer  layer
@@ -46,8 +46,8 @@ type folded struct {
 	from   []origin // of each byte of text; nil until locate is called
 }
 
-// plain maps ASCII characters to what they fold to; 0 drops one. White space and control characters go, and so do +, - and _
-// or / as far as base64 has two alphabets, and quotes and backslashes.
+// plain maps ASCII characters to their folded form; 0 drops one. White space and control characters are dropped, and
+// so are + and -, and _ or / because base64 has two alphabets, and quotes and backslashes.
 var plain = func() (t [utf8.RuneSelf]byte) {
 	for c := range byte(utf8.RuneSelf) {
 		switch {
@@ -172,35 +172,62 @@ func (l layer) decode(esc escapes) layer {
 	return out
 }
 
-// views are the readings of a text in which values are looked for: as it is, and with the escape sequences of one kind or another
-// read, also within those of JSON.
+// views are the readings of a text in which values are looked for: as it is, without the colours of terminals, with the escape sequences
+// of one kind or another read, also within those of JSON, and with what is encoded twice decoded once.
 func views(s string) []*folded {
-	out := []*folded{fold(s, layer{text: s})}
+	whole := layer{text: s}
+	out := []*folded{fold(s, whole)}
 	add := func(ls ...layer) {
 		for _, l := range ls {
 			out = append(out, fold(s, l))
 		}
 	}
-	add(layer{text: s}.dumps()...)
+	again := func(l layer) {
+		for _, d := range l.encoded() {
+			add(d)
+			if strings.IndexByte(d.text, '%') >= 0 {
+				add(d.decode(percents))
+			}
+			if strings.IndexByte(d.text, '\\') >= 0 {
+				add(d.decode(backslashes))
+			}
+		}
+	}
+	add(whole.dumps()...)
+	again(whole)
+	bare, styled := whole.unstyled()
+	if styled {
+		add(bare)
+		again(bare)
+	}
 	if !strings.ContainsAny(s, `\%&`) {
 		return out
 	}
+	bare = bare.unwrap()
 	more := func(l layer) {
 		l = l.unwrap()
 		if strings.IndexByte(l.text, '%') >= 0 {
-			add(l.decode(percents))
+			d := l.decode(percents)
+			add(d)
+			again(d)
+			if strings.IndexByte(d.text, '%') >= 0 {
+				add(d.decode(percents))
+			}
 		}
 		if strings.IndexByte(l.text, '&') >= 0 {
 			add(l.decode(entities))
 		}
 	}
-	bare := layer{text: s}.unwrap()
 	more(bare)
 	if strings.IndexByte(s, '\\') >= 0 {
 		l := bare.decode(backslashes)
 		add(l)
 		add(l.dumps()...)
 		more(l)
+		if l, ok := l.unwrap().unstyled(); ok {
+			add(l)
+			more(l)
+		}
 		if strings.Contains(l.text, `\`) {
 			for _, l := range []layer{bare.decode(backslashes | nested), l.unwrap().decode(backslashes)} { // escaped twice, and wrapped in between
 				add(l)

@@ -15,7 +15,7 @@ import (
 const (
 	sweepAt  = 10_000
 	maxNoted = 200_000
-	lateness = time.Minute // for which an attempt that has ended is remembered: its last log lines may come late
+	lateness = time.Minute // how long an attempt is remembered after its end: its last log lines may come late
 )
 
 // entry holds the secrets of an attempt.
@@ -26,12 +26,12 @@ type entry struct {
 	ended  time.Time // zero: it runs
 }
 
-// ledger remembers what was handed out by this process.
+// ledger remembers what this process handed out.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[job.ExecutionID]*entry // guarded by mu
-	forgot  bool                       // guarded by mu: something that runs had to be left out
-	sweepAt int                        // guarded by mu: how many there are when it is looked through
+	forgot  bool                       // guarded by mu: something running had to be left out
+	sweepAt int                        // guarded by mu: the size at which it is swept
 }
 
 func (l *ledger) note(id job.ExecutionID, e *entry) {
@@ -43,7 +43,7 @@ func (l *ledger) note(id job.ExecutionID, e *entry) {
 	l.entries[id] = e
 }
 
-// sweep drops what has ended. It is called under mu.
+// sweep drops what has ended. The caller holds mu.
 func (l *ledger) sweep(now time.Time) {
 	for id, e := range l.entries {
 		if !e.ended.IsZero() && now.Sub(e.ended) > lateness {
@@ -60,24 +60,24 @@ func (l *ledger) sweep(now time.Time) {
 	l.sweepAt = 2 * len(l.entries)
 }
 
-// Guards keep what workers tell of some executions from holding secrets.
+// Guards remove secrets from what workers report about executions.
 type Guards map[job.ExecutionID]guard
 
 // guard holds the secrets that an execution must not reveal.
 type guard struct {
 	known  []*index
-	unread []string // secrets that it was given and whose values could not be read: nothing that it tells can be checked for them
+	unread []string // secrets that it was given and whose values could not be read: its reports cannot be checked for them
 }
 
 func (g guard) empty() bool { return len(g.known) == 0 && len(g.unread) == 0 }
 
-// removed stands in for a text that could not be checked.
+// removed replaces a text that could not be checked.
 func (g guard) removed() string {
 	return fmt.Sprintf("[removed: the secret %q could not be read, so this text could not be checked for it]", g.unread[0])
 }
 
-// Guards are the guards of executions. elsewhere says that another server may have handed them out; then the store is
-// asked of those that this one did not.
+// Guards returns the guards of executions. elsewhere means that another server may have handed them out; then the
+// store is asked for those that this one did not hand out.
 func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere bool) (Guards, error) {
 	if v == nil || len(ids) == 0 {
 		return nil, nil
@@ -138,7 +138,7 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 		for _, m := range u.Managed {
 			k, err := v.openManaged(m)
 			if err != nil {
-				continue // who could not open it has not told it
+				continue // a process that could not open it has not handed it out
 			}
 			g.known = append(g.known, k.index)
 		}
@@ -150,7 +150,7 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 	return out, nil
 }
 
-// Ended says that executions have ended, so that they need not be remembered for long.
+// Ended records that executions have ended, so that they need not be remembered for long.
 func (v *Vault) Ended(ids []job.ExecutionID) {
 	if v == nil {
 		return
@@ -167,7 +167,7 @@ func (v *Vault) Ended(ids []job.ExecutionID) {
 	}
 }
 
-// Clean is a text of a worker's about an execution, without secrets.
+// Clean removes secrets from a worker's text about an execution.
 func (g Guards) Clean(id job.ExecutionID, s string) string {
 	switch of := g[id]; {
 	case s == "":
@@ -179,7 +179,7 @@ func (g Guards) Clean(id job.ExecutionID, s string) string {
 	}
 }
 
-// CleanLines takes secrets out of lines that an execution wrote one after the other.
+// CleanLines removes secrets from consecutive lines that an execution wrote.
 func (g Guards) CleanLines(id job.ExecutionID, lines []string) {
 	of := g[id]
 	if len(of.unread) == 0 {
@@ -191,7 +191,7 @@ func (g Guards) CleanLines(id job.ExecutionID, lines []string) {
 	}
 }
 
-// CleanJSON is a JSON document of a worker's about an execution, without secrets; it stays one.
+// CleanJSON removes secrets from a worker's JSON document about an execution, which stays valid JSON.
 func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
 	if len(doc) == 0 || g[id].empty() {
 		return doc
@@ -207,7 +207,7 @@ func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
 	return out
 }
 
-// CleanOutcome takes secrets out of an outcome.
+// CleanOutcome removes secrets from an outcome.
 func (g Guards) CleanOutcome(o *job.Outcome) {
 	of := g[o.Execution]
 	if of.empty() {

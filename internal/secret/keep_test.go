@@ -32,3 +32,16 @@ func TestAGuessedReferenceDoesNotMoveACredential(t *testing.T) {
 		}
 	}
 }
+
+func TestExposed(t *testing.T) {
+	for value, want := range map[string]bool{
+		"{{ nodes.login.result.token }}": false, "Bearer {{ nodes.login.result }}": false, "bearer  {{ run.input }}": false, "session={{ run.input }}; theme=dark": false, "Basic ${secret:login}{{ run.id }}": false,
+		"${secret:a}:{{ run.id }}": false, "session_id=${secret:a}; run={{ run.id }}": false, "{{ run.id }}-eu-1": false, "Token {{ run.input + '}}' }}": false,
+		"Bearer abc123{{ run.id }}": true, "Bearer abc123 {{ run.id }}": true, "abc123{{ run.id }}": true, "{{ run.id }}abc123": true, "session=abcdef; run={{ run.id }}": true, "Basic YWxpY2U6aHVudGVyMg== {{ run.id }}": true,
+		"Bearer bearer {{ run.id }}": true, "canary {{ run.id }}": true, "{{ run.id": false,
+	} {
+		if got := Exposed(value); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+}

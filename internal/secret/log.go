@@ -9,19 +9,20 @@ import (
 	"sync"
 )
 
-// What bounds the managed secrets that the logs are looked through for: how many, and the bytes of their forms.
+// Limits on the managed secrets that logs are searched for: how many, and the bytes of their forms.
 const (
 	maxRecent      = 2000
 	maxRecentBytes = 16 << 20
 )
 
-// recent are the managed secrets that were opened lately.
+// recent holds the recently opened managed secrets.
 type recent struct {
 	mu          sync.Mutex
 	now, before batch // guarded by mu
 }
 
-// batch is values, and the indexes that find them. Each index has about twice as many as the next, so that adding one more is cheap.
+// batch holds values, and the indexes that find them. Each index has about twice as many as the next, so that adding
+// one more is cheap.
 type batch struct {
 	values  map[string]bool
 	indexes []indexed
@@ -62,7 +63,7 @@ func (b *batch) add(value string) {
 	b.indexes = append(all, indexed{x, fresh})
 }
 
-// indexes are those that texts are looked through for.
+// indexes returns the indexes to search texts with.
 func (r *recent) indexes(into []*index) []*index {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +81,7 @@ func (r *recent) empty() bool {
 	return r.now.values == nil
 }
 
-// Handler keeps the values that this process has opened out of what it logs.
+// Handler removes the values that this process has opened from its log.
 func (v *Vault) Handler(inner slog.Handler) slog.Handler { return handler{inner, v} }
 
 type handler struct {
@@ -117,7 +118,7 @@ func (v *Vault) silent() bool {
 	return (all == nil || len(*all) == 0) && v.recent.empty()
 }
 
-// logged returns the values to look for in the log.
+// texts returns a value in the forms in which handlers may write it.
 func (v *Vault) logged() []*index {
 	var out []*index
 	if all := v.known.Load(); all != nil {

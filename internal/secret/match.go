@@ -10,10 +10,10 @@ import (
 
 var ellipsis = []byte("…")
 
-// hit is a part of a text that is not to be told.
+// hit is a part of a text to be hidden.
 type hit struct{ start, end int }
 
-// search is one look through a folded text.
+// search is one search through a folded text.
 type search struct {
 	*index
 	f    *folded
@@ -21,7 +21,7 @@ type search struct {
 	done int   // up to where the folded text is hidden
 }
 
-// find looks through a text.
+// find searches a text.
 func (x *index) find(f *folded) []hit {
 	if x == nil || len(f.text) < shortest {
 		return nil
@@ -41,12 +41,12 @@ func (x *index) find(f *folded) []hit {
 	return s.hits
 }
 
-// look looks at a place where something may begin or end.
+// look examines a position where something may begin or end.
 func (s *search) look(i int) {
 	s.heading(i)
 	s.trailing(i + shortest)
 	t := s.f.text
-	if i+gram > len(t) || i+gram <= s.done { // within what is hidden nothing is looked for that goes on and on
+	if i+gram > len(t) || i+gram <= s.done { // within hidden text nothing is searched that goes on and on
 		return
 	}
 	g := word(t[i:])
@@ -56,12 +56,12 @@ func (s *search) look(i int) {
 	}
 }
 
-// heading looks for what begins at a place.
+// heading looks for what begins at a position.
 func (s *search) heading(i int) {
 	t := s.f.text
 	rest := t[i:min(i+long, len(t))]
 	k := sort.Search(len(s.heads), func(k int) bool { return bytes.Compare(s.ahead(s.heads[k]), rest) >= 0 })
-	most := 0 // that any has in common with it: those beside its place have
+	most := 0 // the most that any has in common with it: those beside its position do
 	for _, c := range [2]int{k - 1, k} {
 		if c >= 0 && c < len(s.heads) {
 			most = max(most, common(rest, s.ahead(s.heads[c])))
@@ -85,7 +85,7 @@ func (s *search) heading(i int) {
 	}
 }
 
-// trailing looks for what ends at a place.
+// trailing looks for what ends at a position.
 func (s *search) trailing(end int) {
 	rest := s.f.text[max(0, end-long):end]
 	k := sort.Search(len(s.tails), func(k int) bool { return backwards(s.behind(s.tails[k]), rest) >= 0 })
@@ -96,16 +96,17 @@ func (s *search) trailing(end int) {
 	}
 }
 
-// consider hides what is alike around a place in the text and one in a form, if it is a part of the value and not like it by chance: if it
-// is long, or begins and ends where the value or a line of it does, or where a text may have been cut or wrapped.
+// consider hides the common part around a position in the text and one in a form, if it is a part of the value and
+// not equal by chance: if it is long, or begins and ends where the value or a line of it does, or where a text may
+// have been cut or wrapped.
 func (s *search) consider(i, p int) {
 	t := s.f.text
-	lo := max(0, s.done-2*long) // what is hidden already need not be compared again
+	lo := max(0, s.done-2*long) // hidden text need not be compared again
 	a, b := 0, 0
 	for i-a > lo && p-a > 0 && s.all[p-a-1] == t[i-a-1] {
 		a++
 	}
-	for i+b < len(t) && s.all[p+b] == t[i+b] { // a form ends with a 0, which no text has
+	for i+b < len(t) && s.all[p+b] == t[i+b] { // a form ends with a 0, which no text contains
 		b++
 	}
 	if a+b >= long {
@@ -133,18 +134,18 @@ func (s *search) consider(i, p int) {
 	}
 }
 
-// kind is of what kind the form is that has a place in all.
+// kind returns the kind of the form at a position in all.
 func (s *search) kind(p int) uint8 {
 	k := sort.Search(len(s.forms), func(k int) bool { return int(s.forms[k].start) > p })
 	return s.forms[k-1].kind
 }
 
-// begins reports whether a text may have been cut or wrapped before a place.
+// begins reports whether a text may have been cut or wrapped before a position.
 func (s *search) begins(i int) bool {
 	return s.f.from[i].first || i > 0 && s.joint(i)
 }
 
-// stops reports whether a text may have been cut or wrapped at a place.
+// stops reports whether a text may have been cut or wrapped at a position.
 func (s *search) stops(i int) bool {
 	if i == len(s.f.text) || s.f.from[i].first {
 		return true
@@ -153,7 +154,7 @@ func (s *search) stops(i int) bool {
 	return bytes.HasPrefix(rest, ellipsis) || bytes.HasPrefix(rest, []byte("...")) || s.bar(i)
 }
 
-// joint reports whether there is a mark before a place that stands for what was left out, or for a line break.
+// joint reports whether a mark for omitted text, or for a line break, precedes a position.
 func (s *search) joint(i int) bool {
 	before := s.f.text[:i]
 	return bytes.HasSuffix(before, ellipsis) || bytes.HasSuffix(before, []byte("...")) || s.bar(i-1)
@@ -168,7 +169,7 @@ func (s *search) bar(i int) bool {
 	return strings.HasSuffix(src[:at.start], " ") && strings.HasPrefix(src[at.end:], " ")
 }
 
-// hide notes that a part of the folded text is not to be told.
+// hide marks a part of the folded text as hidden.
 func (s *search) hide(start, end int, kind uint8) {
 	s.done = max(s.done, end)
 	s.f.locate()

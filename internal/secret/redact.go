@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hidden are the parts of a text that indexes find, in order and apart from each other.
+// hidden returns the parts of a text that indexes find, in order and disjoint.
 func hidden(s string, indexes ...*index) []hit {
 	if len(s) < shortest || !slices.ContainsFunc(indexes, func(x *index) bool { return x != nil }) {
 		return nil
@@ -36,7 +36,7 @@ func hidden(s string, indexes ...*index) []hit {
 	return out
 }
 
-// redact is a text with Hidden in place of what indexes find in it.
+// redact returns a text in which Hidden replaces what indexes find.
 func redact(s string, indexes ...*index) string {
 	hits := hidden(s, indexes...)
 	if len(hits) == 0 {
@@ -45,7 +45,7 @@ func redact(s string, indexes ...*index) string {
 	return replace(s, 0, hits)
 }
 
-// replace puts Hidden in place of parts of a text that begins at a place of what they were found in.
+// replace replaces parts of a text with Hidden; the text begins at an offset of the one in which they were found.
 func replace(s string, at int, hits []hit) string {
 	var b strings.Builder
 	done := 0
@@ -68,7 +68,7 @@ func replace(s string, at int, hits []hit) string {
 	return b.String()
 }
 
-// redactLines does the same with lines that follow one another: what goes over several of them is found, too.
+// redactLines does the same with consecutive lines: values that span several lines are found, too.
 func redactLines(all []string, indexes ...*index) {
 	whole := strings.Join(all, "\n")
 	hits := hidden(whole, indexes...)
@@ -87,5 +87,5 @@ func redactLines(all []string, indexes ...*index) {
 	}
 }
 
-// clean is a text without what an index finds.
+// clean removes from a text what an index finds.
 func (x *index) clean(s string) string { return redact(s, x) }

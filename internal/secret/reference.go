@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// opening begins a reference, and behind another $ stands for itself.
+// opening begins a reference; after another $ it is literal.
 const opening = "${secret:"
 
 const (
@@ -19,7 +19,7 @@ const (
 	wantKnown     = "the name of a secret that exists; PUT /secrets/{name} makes one"
 )
 
-// scan parts a text into what stands for itself and references. What begins as a reference and is none goes to bad.
+// scan splits a text into literals and references. Malformed references are passed to bad.
 func scan(s string, plain func(string), ref func(name string), bad func(string)) {
 	for {
 		i := strings.Index(s, opening)
@@ -57,19 +57,21 @@ func Refers(s string) bool {
 	return found
 }
 
-// headerName is the name of the secret that keeps the credential in a job's header. No person can give it.
+// headerName returns the name of the secret that holds the credential in a job's header. No person can give a secret
+// such a name.
 func headerName(of job.ID, header string) string {
 	return "~" + of.String() + "/" + strings.ToLower(header)
 }
 
-// variableName is the name of the one that keeps the credential in a job's variable. No header has a name with a /.
+// variableName returns the name of the secret that holds the credential in a job's variable. No header has a name
+// with a /.
 func variableName(of job.ID, variable string) string {
 	return "~" + of.String() + "/env/" + variable
 }
 
 func isManaged(name string) bool { return strings.HasPrefix(name, "~") }
 
-// Managed is the name of the managed secret that the value of a header or variable stands for; empty if it stands for none.
+// Managed returns the name of the managed secret that the value of a header or variable refers to; empty if none.
 func Managed(value string) string {
 	name, ok := strings.CutPrefix(value, opening+"~")
 	if !ok || !strings.HasSuffix(name, "}") {
@@ -81,8 +83,8 @@ func Managed(value string) string {
 // Reference is a place where a definition names a secret.
 type Reference struct{ Field, Name string }
 
-// Find lists the references of a definition, and says what is wrong with them but that they are unknown. was is the
-// job's definition before, whose credentials may stay; nil for a new one.
+// Find lists the references of a definition, and returns what is wrong with them, except that they are unknown. was
+// is the job's definition before, whose credentials may stay; nil for a new one.
 func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 	in := func(field, s string) {
 		if strings.Contains(s, opening) {
@@ -123,7 +125,7 @@ func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 	return append(refs, more...), append(v, wrong...)
 }
 
-// names are the keys in order; most definitions have none, and then nothing is allocated.
+// names returns the keys in order; most definitions have none, and then it allocates nothing.
 func names(m map[string]string) []string {
 	if len(m) == 0 {
 		return nil
@@ -155,13 +157,13 @@ func find(field, s string, refs *[]Reference, v *job.Invalids) {
 	}, bad)
 }
 
-// Unknown says that a reference names nothing.
+// Unknown returns the error that a reference names nothing.
 func Unknown(r Reference) job.Invalid {
 	return job.Invalid{Field: r.Field, Value: opening + r.Name + "}", Want: wantKnown}
 }
 
-// values calls change with each text in a JSON document that is a value, no key, and may be a reference, as it is
-// written, and answers with the document in which what was changed is replaced. All other bytes stay.
+// values calls change with each string value in a JSON document (not keys) that may be a reference, as it is written,
+// and returns the document with the changed ones replaced. All other bytes stay.
 func values(doc []byte, change func(raw string) (string, bool)) []byte {
 	var out []byte
 	done := 0
@@ -197,7 +199,7 @@ func isKey(rest []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// expand is a text with its references replaced.
+// expand returns a text with its references replaced.
 func expand(s string, value func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	var err error
@@ -211,11 +213,11 @@ func expand(s string, value func(name string) (string, error)) (string, error) {
 	return b.String(), err
 }
 
-// escape is a text as it stands inside a JSON string.
+// escape returns a text as it appears inside a JSON string.
 func escape(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string can always be encoded
+	_ = e.Encode(s) // a string always encodes
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// Stale counts what is stored under another key than the first one. It opens each, so that what cannot be sealed again is
-// found before anything is changed.
+// Stale counts what is stored under keys other than the first one. It opens each, so that a value that cannot be
+// sealed again is found before anything is changed.
 func (v *Vault) Stale(ctx context.Context) (int, error) {
 	if !v.CanSeal() {
 		return 0, seal.ErrNoKey
@@ -30,8 +30,8 @@ func (v *Vault) Stale(ctx context.Context) (int, error) {
 	}
 }
 
-// Rekey seals everything that is stored under another key again under the first one, and answers with how many there
-// were. progress is told how many are done after each piece. It may be run again at any time.
+// Rekey seals everything stored under another key again under the first one, and returns how many there were. It
+// reports to progress after each piece. It may be repeated at any time.
 func (v *Vault) Rekey(ctx context.Context, progress func(done int)) (int, error) {
 	if !v.CanSeal() {
 		return 0, seal.ErrNoKey

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -15,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// maxGrowth bounds how much longer values make what a worker is given: a short payload may name a long one often.
+// maxGrowth limits how much longer values make what a worker receives: a short payload may name a long one often.
 const maxGrowth = 1 << 20
 
 // resolving is the work on one attempt.
@@ -29,8 +30,8 @@ type resolving struct {
 	grown int
 }
 
-// Step puts the values in place of the references of an attempt, and notes what must not be told of it. What cannot be
-// resolved ends the attempt: for good where a secret does not exist or does not fit, else to be retried.
+// Step replaces the references of an attempt by the values, and records what the attempt must not reveal. An
+// unresolvable reference ends the attempt: for good if a secret does not exist or does not fit, else to be retried.
 func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 	r := resolving{v: v, ctx: ctx, a: &a}
 	if err := r.headers(out); err != nil {
@@ -59,7 +60,8 @@ func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	return nil
 }
 
-// beside is the secrets of a tenant whose attempt names none; nil if it has none. It reads no clock for most: the lease did.
+// beside returns the secrets of a tenant whose attempt names none; nil if it has none. Usually it reads no clock: the
+// lease did.
 func (v *Vault) beside(ctx context.Context, a job.Attempt) (*snapshot, error) {
 	w, at := v.view(a.Tenant), a.LeasedAt.UnixMicro()
 	if until := w.none.Load(); at < until && at > until-2*freshNone.Microseconds() {
@@ -98,6 +100,9 @@ func (r *resolving) headers(out *client.Attempt) error {
 }
 
 func (r *resolving) env(out *client.Attempt) error {
+	if err := r.ownInput(out); err != nil {
+		return err
+	}
 	var changed map[string]string
 	for name, value := range out.Execution.Env {
 		if !strings.Contains(value, opening) {
@@ -118,6 +123,25 @@ func (r *resolving) env(out *client.Attempt) error {
 	return nil
 }
 
+// ownInput refuses hidden variables to a command that may run its input as code and has another payload than its job:
+// whoever supplied it could read them. New executions are refused such a payload; this one may have been waiting
+// since before the variables existed. It queries the store only for such commands.
+func (r *resolving) ownInput(out *client.Attempt) error {
+	hidden := slices.DeleteFunc(names(out.Execution.Env), func(name string) bool { return Managed(out.Execution.Env[name]) == "" })
+	if len(hidden) == 0 || !r.a.Target.PayloadIsProgram() {
+		return nil
+	}
+	e, err := r.v.store.Execution(r.ctx, r.a.Tenant, r.a.Execution)
+	if err != nil || e.Payload == nil {
+		return err
+	}
+	j, err := r.v.store.Job(r.ctx, r.a.Tenant, engine.Ref{ID: r.a.Job})
+	if err != nil || string(j.Payload) == string(e.Payload) {
+		return err
+	}
+	return refusal(fmt.Sprintf("the execution has a payload of its own, which its command may run as code, and its job has got the hidden variables %s since: use ${secret:name} in place of them, or have the command run a script file such as report.sh", strings.Join(hidden, ", ")))
+}
+
 func (r *resolving) payload(out *client.Attempt) error {
 	if !bytes.Contains(out.Payload, []byte(opening)) {
 		return nil
@@ -128,6 +152,9 @@ func (r *resolving) payload(out *client.Attempt) error {
 			return "", false
 		}
 		text, err := expand(raw, func(name string) (string, error) {
+			if isManaged(name) {
+				return "", refusal("the payload names " + shown(name) + ", which is hidden and never part of a payload")
+			}
 			value, err := r.value(name)
 			out.PayloadSecret = true
 			return escape(value), err
@@ -193,7 +220,12 @@ func (r *resolving) named(name string) (opened, error) {
 	return o, nil
 }
 
+// managed opens a hidden credential of the attempt's job. Definitions cannot name another's; this would refuse it
+// even if one did.
 func (r *resolving) managed(name string) (opened, error) {
+	if of, _, _ := strings.Cut(name, "/"); of != "~"+r.a.Job.String() {
+		return opened{}, refusal(shown(name) + " belongs to another job")
+	}
 	k, err := r.v.keep(r.ctx, r.a.Tenant, name)
 	switch {
 	case errors.Is(err, engine.ErrNotFound):

@@ -8,13 +8,13 @@ import (
 
 // Words of the names of variables. They are in upper case and separated by _.
 var (
-	// secretWords say, wherever they stand, that a variable carries a credential.
+	// secretWords mark, anywhere in a name, a variable that carries a credential.
 	secretWords = []string{"TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "CREDENTIALS", "APIKEY", "SIGNATURE", "COOKIE", "AUTHORIZATION", "JWT", "BEARER"}
-	// secretEnds end words such as PGPASSWORD.
+	// secretEnds are endings of words such as PGPASSWORD.
 	secretEnds = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "PASSPHRASE"}
 	// otherKeys are words before KEY, at the end of a name, of keys that are not secret.
 	otherKeys = []string{"PUBLIC", "PRIMARY", "FOREIGN", "PARTITION", "SORT", "RANGE", "CACHE", "ROUTING", "IDEMPOTENCY", "OBJECT", "BUCKET", "REGISTRY", "LOOKUP", "GROUP", "HOT", "SHORTCUT", "UNIQUE", "CONCURRENCY"}
-	// aboutWords, at the end of a name, say that the variable tells something about a credential.
+	// aboutWords, at the end of a name, mark a variable that describes a credential.
 	aboutWords = []string{
 		"FILE", "PATH", "DIR", "DIRECTORY", "NAME", "ID", "URL", "URI", "ENDPOINT", "HOST", "PORT", "TTL", "EXPIRY", "EXPIRES", "EXPIRATION", "LENGTH", "SIZE", "LIMIT", "COUNT", "TYPE", "HEADER", "ALGORITHM", "ALG",
 		"ISSUER", "AUDIENCE", "TIMEOUT", "ENABLED", "DISABLED", "REQUIRED", "POLICY", "PREFIX", "FORMAT", "VERSION", "REGION", "AGE", "BACKEND", "PROVIDER", "STORE", "SCOPE", "SCOPES", "PARALLELISM", "MOUNT",
@@ -45,7 +45,7 @@ func Variable(name string) bool {
 	return false
 }
 
-// passwordInURL reports whether a text is a URL that has a password, as of a database.
+// passwordInURL reports whether a text is a URL with a password, such as that of a database.
 func passwordInURL(s string) bool {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme == "" || len(scheme) > 30 || !strings.Contains(rest, "@") {

@@ -16,17 +16,17 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// What is held open in memory.
+// Limits on what is held open in memory.
 const (
-	fresh       = 3 * time.Second  // for which a tenant's secrets are not looked at again
-	freshNone   = 30 * time.Second // likewise, of a tenant that has none and an attempt that names none
+	fresh       = 3 * time.Second  // how long a tenant's secrets are cached
+	freshNone   = 30 * time.Second // likewise, for a tenant that has none and an attempt that names none
 	maxViews    = 1000             // tenants
 	maxOpen     = 256 << 20        // bytes of values and of their forms
 	maxManaged  = 10_000
 	maxUnsealed = 64 << 20 // bytes of managed ones and of their forms
-	maxPast     = 1000     // values before others, of a tenant
+	maxPast     = 1000     // earlier values of a tenant's secrets
 
-	maxGiven      = 16 // snapshots before the last one, of a tenant
+	maxGiven      = 16 // earlier snapshots of a tenant's secrets
 	maxGivenBytes = 32 << 20
 
 	managedTime = 5 * time.Second
@@ -34,13 +34,15 @@ const (
 	unsealedTime = time.Minute
 )
 
-// Store is the part of a store that keeps secrets.
+// Store is the part of a store that holds secrets.
 type Store interface {
 	engine.Secrets
 	SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error)
+	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)
+	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 }
 
-// Vault opens secrets and keeps them from being told. A nil one, and one without a key, knows none.
+// Vault opens secrets and removes them from reports. A nil Vault, and one without a key, knows none.
 type Vault struct {
 	store Store
 	ring  *seal.Ring
@@ -87,7 +89,7 @@ func New(store Store, ring *seal.Ring) *Vault {
 	}
 }
 
-// Check says whether all that is stored can be opened with the keys there are.
+// Check checks that everything stored can be opened with the configured keys.
 func (v *Vault) Check(ctx context.Context) error {
 	one, err := v.store.SecretKeys(ctx)
 	if err != nil {
@@ -108,7 +110,7 @@ func (v *Vault) Check(ctx context.Context) error {
 // CanSeal reports whether there is a key.
 func (v *Vault) CanSeal() bool { return v != nil && v.ring != nil }
 
-// Seal makes a secret that a person named of a value.
+// Seal makes a person's secret from a value.
 func (v *Vault) Seal(t tenant.ID, name, value string, asOf time.Time) (engine.Secret, error) {
 	if !v.CanSeal() {
 		return engine.Secret{}, seal.ErrNoKey
@@ -125,7 +127,7 @@ func (v *Vault) Holds(s engine.Secret, value string) bool {
 	return err == nil && string(plain) == value
 }
 
-// snapshot is a tenant's secrets, no older than that.
+// snapshot returns a tenant's secrets, no older than an instant.
 func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration) (*snapshot, error) {
 	w, asked := v.view(t), v.now().UnixNano()
 	w.used.Store(asked)
@@ -135,7 +137,7 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.snap.Load()
-	if was != nil && asked-w.at.Load() < int64(oldest) { // another has looked meanwhile
+	if was != nil && asked-w.at.Load() < int64(oldest) { // another has read it meanwhile
 		return was, nil
 	}
 	stamp, err := v.store.SecretStamp(ctx, t)
@@ -160,7 +162,7 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 			values = append(values, string(plain))
 		}
 	}
-	// What was handed out before a change may be told yet, by whoever has it: also of what another server handed out.
+	// What was handed out before a change, even by another server, may still be reported.
 	past, err := v.store.PastSecrets(ctx, t, maxPast)
 	if err != nil {
 		return nil, err
@@ -183,7 +185,7 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 	return s, nil
 }
 
-// quick is a tenant's secrets without asking the store, where they were looked at lately.
+// quick returns a tenant's secrets without asking the store, if they were read lately.
 func (v *Vault) quick(ctx context.Context, t tenant.ID) (*snapshot, error) {
 	s, err := v.snapshot(ctx, t, freshNone)
 	if err != nil || len(s.open) == 0 {
@@ -210,7 +212,7 @@ func (v *Vault) view(t tenant.ID) *view {
 	return w
 }
 
-// evict drops the views that were used the longest ago while there are too many; not that of a tenant. It is called under mu.
+// evict drops the least recently used views while there are too many, except that of a tenant. The caller holds mu.
 func (v *Vault) evict(but tenant.ID) {
 	for {
 		size := 0
@@ -230,7 +232,7 @@ func (v *Vault) evict(but tenant.ID) {
 	}
 }
 
-// publish makes what is known now, of a tenant that was read, known to who writes logs, and room for it.
+// publish makes the current secrets of a tenant known to the log, and makes room for them.
 func (v *Vault) publish(of tenant.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -244,7 +246,7 @@ func (v *Vault) publish(of tenant.ID) {
 	v.known.Store(&all)
 }
 
-// keep is a managed secret, opened.
+// keep returns a managed secret, opened.
 func (v *Vault) keep(ctx context.Context, t tenant.ID, name string) (kept, error) {
 	key := managedKey{t, name}
 	now := v.now()
@@ -288,7 +290,7 @@ func (v *Vault) openManaged(s engine.Secret) (kept, error) {
 		k = kept{text: string(plain), index: newIndex(string(plain))}
 		v.unsealed.keep(key, k, v.now())
 	}
-	if s.Version > 0 { // what it was is handed to nobody, and would push others out
+	if s.Version > 0 { // earlier values are handed to nobody, and would evict others
 		v.recent.add(k.text)
 	}
 	return k, nil

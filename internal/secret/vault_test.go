@@ -123,6 +123,48 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// A hidden credential is opened in the headers and variables of its own job, whatever a definition that got past all checks says.
+func TestAHiddenCredentialIsOpenedForItsJobOnly(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	made := func() (j job.Job) {
+		j = job.Job{ID: job.ID(uuid.New()), Tenant: tenant.Default, State: job.Active, CreatedAt: b.now, UpdatedAt: b.now, Revision: 1}
+		j.Name, j.Schedule.Type, j.Queue = "x", job.Manual, job.DefaultQueue
+		j.Target = job.Target{Kind: job.HTTP, URL: "https://example.com/", Method: "POST", Timeout: time.Minute, Headers: map[string]string{"Authorization": "literal-value"}}
+		sealed, _, err := v.Hide(&j, nil, b.now)
+		if err == nil {
+			_, err = b.store.CreateJobs(t.Context(), []engine.Creation{{Tenant: tenant.Default, Jobs: []job.Job{j}, Secrets: sealed}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	owner, thief := made(), made()
+	ref := owner.Target.Headers["Authorization"]
+	step := func(of job.Job, out client.Attempt) (string, error) {
+		err := v.Step(t.Context(), job.Attempt{Tenant: tenant.Default, Job: of.ID, Lease: job.Lease{Execution: job.ExecutionID(uuid.New())}, Target: of.Target}, &out)
+		return fmt.Sprint(out.Execution.Headers, out.Execution.Env, string(out.Payload)), err
+	}
+	if got, err := step(owner, client.Attempt{Execution: client.Target{Headers: owner.Target.Headers}}); err != nil || !strings.Contains(got, "literal-value") {
+		t.Errorf("its own header: %s, %v", got, err)
+	}
+	for what, c := range map[string]struct {
+		of  job.Job
+		out client.Attempt
+	}{
+		"another job's header":   {thief, client.Attempt{Execution: client.Target{Headers: map[string]string{"X-A": ref}}}},
+		"another job's variable": {thief, client.Attempt{Execution: client.Target{Env: map[string]string{"A": ref}}}},
+		"another job's payload":  {thief, client.Attempt{Payload: []byte(`{"a":"` + ref + `"}`)}},
+		"its own payload":        {owner, client.Attempt{Payload: []byte(`{"a":"` + ref + `"}`)}},
+	} {
+		var no *delivery.Refusal
+		if got, err := step(c.of, c.out); !errors.As(err, &no) || no.Retryable || strings.Contains(got+err.Error(), "literal-value") {
+			t.Errorf("%s: %s, %v", what, got, err)
+		}
+	}
+}
+
 // TestGuardsElsewhere reports to another server than the one that handed out.
 func TestGuardsElsewhere(t *testing.T) {
 	b := newBed(t)

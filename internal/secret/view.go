@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// given holds the secrets of attempts that were handed out, until there are too many: then what the store
-// knows of the past stands for it.
+// given holds the secrets of attempts that were handed out, until there are too many: then the store's record of the
+// past replaces it.
 type given struct {
 	index atomic.Pointer[index]
 	size  int
@@ -17,19 +17,19 @@ type given struct {
 // view is a tenant's secrets.
 type view struct {
 	mu   sync.Mutex   // held while they are read
-	at   atomic.Int64 // when they were looked at last
+	at   atomic.Int64 // when they were last read
 	snap atomic.Pointer[snapshot]
 	used atomic.Int64
-	none atomic.Int64 // attempts that were leased before it, in microseconds, find none
+	none atomic.Int64 // attempts leased before it, in microseconds, find none
 
 	past struct {
 		mu   sync.Mutex
-		all  []*given // guarded by mu: of snapshots before, oldest first
+		all  []*given // guarded by mu: of earlier snapshots, oldest first
 		size int      // guarded by mu
 	}
 }
 
-// replaced keeps what was given out before, as far as there is room.
+// replaced keeps what was handed out before, as far as there is room.
 func (w *view) replaced(g *given) {
 	w.past.mu.Lock()
 	defer w.past.mu.Unlock()
@@ -41,7 +41,7 @@ func (w *view) replaced(g *given) {
 	}
 }
 
-// forget lets go of all that was given out.
+// forget drops everything that was handed out.
 func (w *view) forget() {
 	w.past.mu.Lock()
 	defer w.past.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *view) bytes() int {
 	return size
 }
 
-// snapshot is a tenant's secrets at an instant. It does not change.
+// snapshot is a tenant's secrets at an instant. It is immutable.
 type snapshot struct {
 	stamp string
 	open  map[string]opened
@@ -74,10 +74,10 @@ type snapshot struct {
 	size  int
 }
 
-// has reports whether there is anything to be kept from being told.
+// has reports whether there is anything to hide.
 func (s *snapshot) has() bool { return s != nil && s.index != nil }
 
-// unsealed remembers what managed secrets are, by what they are sealed as, for a minute or two.
+// unsealed caches opened managed secrets, by their sealed form, for a minute or two.
 type unsealed struct {
 	mu          sync.Mutex
 	now, before map[unsealedKey]kept // guarded by mu

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// PutArtifact keeps what r holds for the tenant.
+// PutArtifact stores an artifact for the tenant.
 func (s *Settings) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader) (artifact.Kept, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return artifact.Kept{}, err
@@ -33,7 +33,7 @@ func (s *Settings) PutArtifact(ctx context.Context, p tenant.Principal, r io.Rea
 	return k, s.store.Record(ctx, s.entry(p, "artifact.put", k.ID, detail{After: fields{"size": fmt.Sprint(k.Size)}}))
 }
 
-// Artifact opens an artifact of the tenant's.
+// Artifact opens an artifact of the tenant.
 func (s *Settings) Artifact(ctx context.Context, p tenant.Principal, id string) (artifact.Blob, error) {
 	if err := allow(p, tenant.Fetch); err != nil {
 		return nil, err
@@ -48,10 +48,10 @@ func (s *Settings) Artifact(ctx context.Context, p tenant.Principal, id string) 
 	return b, err
 }
 
-// DeleteArtifact deletes an artifact of the tenant's that no job which may still run names. A job that is made in the same
+// DeleteArtifact deletes an artifact of the tenant that no job which may still run names. A job created at the same
 // moment fails when it runs, and says why.
 func (s *Settings) DeleteArtifact(ctx context.Context, p tenant.Principal, id string) (artifact.Kept, error) {
-	b, err := s.Artifact(ctx, p, id) // unknown ones are told at once
+	b, err := s.Artifact(ctx, p, id) // unknown ones are reported at once
 	if err != nil {
 		return artifact.Kept{}, err
 	}
@@ -70,7 +70,7 @@ func (s *Settings) DeleteArtifact(ctx context.Context, p tenant.Principal, id st
 			return artifact.Kept{}, err
 		}
 	}
-	// Written before, since what is gone cannot be brought back if it cannot be written.
+	// Written first, since a deleted artifact cannot be restored if the entry cannot be written.
 	if err := s.store.Record(ctx, s.entry(p, "artifact.delete", id, detail{})); err != nil {
 		return artifact.Kept{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Settings) DeleteArtifact(ctx context.Context, p tenant.Principal, id st
 	return artifact.Kept{ID: id, Size: size}, err
 }
 
-// off refuses commands where no operator has allowed them.
+// off refuses commands if no operator has allowed them.
 func (s *shared) off(t *job.Target) (v job.Invalids) {
 	if t.Kind == job.Command && !s.cfg.Commands {
 		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
@@ -89,8 +89,8 @@ func (s *shared) off(t *job.Target) (v job.Invalids) {
 	return v
 }
 
-// runnable says what is wrong with the artifact of a command: that the tenant has none of this id, that it would not be
-// unpacked, or that it holds no such program.
+// runnable returns what is wrong with the artifact of a command: the tenant has none with this id, it would not be
+// unpacked, or it does not contain the program.
 func (s *shared) runnable(ctx context.Context, t tenant.ID, x *job.Target) (v job.Invalids, err error) {
 	if x.Kind != job.Command || x.Artifact == "" {
 		return nil, nil

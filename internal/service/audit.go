@@ -37,8 +37,8 @@ func (s *shared) entry(p tenant.Principal, action, object string, d detail) audi
 	return e
 }
 
-// audited returns the entry that the store writes with a change. It is nil for what the product does by itself: someone has
-// asked for it before.
+// audited returns the entry that the store writes with a change. It is nil for changes of the product itself, which
+// someone has requested before.
 func (s *shared) audited(p tenant.Principal, action, object string, d detail) *audit.Entry {
 	if p.Internal {
 		return nil
@@ -46,13 +46,13 @@ func (s *shared) audited(p tenant.Principal, action, object string, d detail) *a
 	return new(s.entry(p, action, object, d))
 }
 
-// of is the principal as it acts in another tenant, in whose log it is to be found.
+// of returns the principal as it acts in another tenant, in whose log the change belongs.
 func of(p tenant.Principal, t tenant.ID) tenant.Principal {
 	p.Tenant = t
 	return p
 }
 
-// digest stands for what is too long, or too private, to be shown.
+// digest replaces what is too long, or too private, to be shown.
 func digest(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -71,7 +71,11 @@ func digestOf(v any) string {
 
 // brief describes a new job in the audit log.
 func brief(j *job.Job) fields {
-	return fields{"name": j.Name, "target": string(j.Target.Kind), "schedule": planOf(j)}
+	f := fields{"name": j.Name, "target": string(j.Target.Kind), "schedule": planOf(j)}
+	if j.Target.Kind == job.Workflow {
+		f["version"] = strconv.Itoa(j.Target.Version)
+	}
+	return f
 }
 
 // planOf describes when a job fires, in a few words.
@@ -82,12 +86,12 @@ func planOf(j *job.Job) string {
 		return kind + " " + j.Schedule.Cron
 	case job.Interval:
 		return kind + " " + j.Schedule.Every.String()
-	case job.Immediate, job.OneTime:
+	case job.Immediate, job.OneTime, job.Manual:
 	}
 	return kind
 }
 
-// described is all of a job, for changes to be told from.
+// described returns all fields of a job, to find changes.
 func described(j *job.Job) fields {
 	s := j.Schedule
 	f := brief(j)
@@ -108,10 +112,19 @@ func described(j *job.Job) fields {
 		"overlap": string(j.Overlap), "catch_up": fmt.Sprintf("%s %d", j.CatchUp, j.CatchUpLimit),
 		"max_concurrent": strconv.Itoa(j.MaxConcurrent), "concurrency_key": j.ConcurrencyKey, "rate_limit": j.Rate.String(), "unique_key": j.UniqueKey,
 		"expires_after": j.ExpiresAfter.String(), "auto_redrive_after": j.AutoRedriveAfter.String(),
+		"depends_on": listed(j.DependsOn), "depends_on_condition": j.DependsIf,
 	} {
 		f[name] = value
 	}
 	return f
+}
+
+func listed(ids []job.ID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return strings.Join(texts, ",")
 }
 
 // differing returns the fields that differ.
@@ -130,7 +143,7 @@ func differing(before, after fields) detail {
 	return d
 }
 
-// created is the entry of a creation: one of a request, however many jobs it makes.
+// created returns the entry of a creation: one per request, however many jobs it creates.
 func (s *shared) created(p tenant.Principal, made []NewJob, stored int) *audit.Entry {
 	if p.Internal || s.cfg.Unmetered || stored == 0 {
 		return nil
@@ -142,7 +155,7 @@ func (s *shared) created(p tenant.Principal, made []NewJob, stored int) *audit.E
 	}
 }
 
-// brieflyMade is the detail of a job that is made: that of brief, written without a detour, as it is for every job.
+// brieflyMade returns the detail of a new job, like brief, but encoded directly, because every job has one.
 func brieflyMade(j *job.Job) []byte {
 	b := append(make([]byte, 0, 64+len(j.Name)+len(j.Schedule.Cron)), `{"after":{"name":`...)
 	b = audit.AppendText(b, j.Name)
@@ -166,7 +179,7 @@ func describedTenant(t tenant.Tenant) fields {
 	return f
 }
 
-// AuditEntries lists the changes that were asked for in the tenant, latest first.
+// AuditEntries lists the tenant's audit entries, newest first.
 func (s *Access) AuditEntries(ctx context.Context, p tenant.Principal, f engine.AuditFilter, page engine.Page) (engine.AuditPage, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.AuditPage{}, err
@@ -175,24 +188,24 @@ func (s *Access) AuditEntries(ctx context.Context, p tenant.Principal, f engine.
 	return s.store.AuditEntries(ctx, f, page)
 }
 
-// Verification says how far a chain was checked, and what was found.
+// Verification describes how far a chain was checked, and the findings.
 type Verification struct {
 	Seals, Entries int64
 	Unsealed       int64         // entries that are not in the chain yet
-	First          int64         // the number of the first seal that is kept; 0: there is none
+	First          int64         // the number of the first stored seal; 0: there is none
 	Head           audit.Seal    // the last that was checked
 	Broken         *audit.Broken // nil: all is as it was sealed
 	More           bool          // it stopped here; the next one continues
 }
 
-// The work of one verification.
+// Limits on the work of one verification.
 const (
 	sealsAtOnce = 20
 	verifyTime  = 10 * time.Second
 )
 
-// VerifyAudit checks the chain of the tenant's changes from behind a seal (0: from the first that is kept), for as long as a
-// request may take. hash is what that seal sums up to, where the caller knows.
+// VerifyAudit checks the tenant's audit chain from after a seal (0: from the first stored one), for as long as a
+// request may take. hash is the sum of that seal, if the caller knows it.
 func (s *Access) VerifyAudit(ctx context.Context, p tenant.Principal, after audit.Seal) (v Verification, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return v, err
@@ -204,7 +217,7 @@ func (s *Access) VerifyAudit(ctx context.Context, p tenant.Principal, after audi
 		return v, err
 	}
 	prev := after
-	last := int64(-1) // the place of the last entry that was checked; -1: none was
+	last := int64(-1) // position of the last entry checked; -1: none was
 	for time.Since(began) < verifyTime {
 		some, err := s.store.AuditSeals(ctx, p.Tenant, prev.Number, sealsAtOnce)
 		if err != nil {
@@ -214,7 +227,7 @@ func (s *Access) VerifyAudit(ctx context.Context, p tenant.Principal, after audi
 			return v, s.stray(ctx, p.Tenant, last, after, &v)
 		}
 		for _, x := range some {
-			if v.First == 0 && after.Number == 0 { // what is older went with its time
+			if v.First == 0 && after.Number == 0 { // older seals have expired
 				v.First, prev = x.Number, audit.Seal{Number: x.Number - 1, Hash: x.Prev}
 				if x.Number == 1 {
 					prev = audit.Seal{}
@@ -230,7 +243,7 @@ func (s *Access) VerifyAudit(ctx context.Context, p tenant.Principal, after audi
 	return v, nil
 }
 
-// Noted writes down that someone changed something of a process, which is not kept in the store.
+// Noted records a change of a process, which is not in the store.
 func (s *Access) Noted(ctx context.Context, p tenant.Principal, action, object, before, after string) error {
 	if err := allow(p, tenant.Run); err != nil {
 		return err
@@ -241,7 +254,7 @@ func (s *Access) Noted(ctx context.Context, p tenant.Principal, action, object, 
 // Denied writes an entry about requests whose caller could not be authenticated.
 func (s *Access) Denied(ctx context.Context, e audit.Entry) error { return s.store.Record(ctx, e) }
 
-// BundleRead writes down that someone read the support bundle of a host.
+// BundleRead records that someone read the support bundle of a host.
 func (s *Access) BundleRead(ctx context.Context, p tenant.Principal, host string) error {
 	if err := allow(p, tenant.Run); err != nil {
 		return err
@@ -249,16 +262,16 @@ func (s *Access) BundleRead(ctx context.Context, p tenant.Principal, host string
 	return s.store.Record(ctx, s.entry(p, "support.read", host, detail{}))
 }
 
-// stray looks behind the last seal for entries that would be in one, had they been there when their time came.
+// stray looks after the last seal for entries that should have been sealed by now.
 func (s *Access) stray(ctx context.Context, t tenant.ID, last int64, after audit.Seal, v *Verification) error {
-	if last < 0 && after.Number > 0 { // it continued behind a seal whose entries were not read now
+	if last < 0 && after.Number > 0 { // it continued after a seal whose entries were not read now
 		return nil
 	}
 	sealed, err := s.store.StrayEntry(ctx, t, max(last, 0))
 	if err != nil || sealed == 0 {
 		return err
 	}
-	fresh, err := s.store.AuditSeals(ctx, t, v.Head.Number, 1) // sealed since it was looked
+	fresh, err := s.store.AuditSeals(ctx, t, v.Head.Number, 1) // sealed since the check
 	if err != nil || len(fresh) > 0 {
 		return err
 	}

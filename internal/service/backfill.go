@@ -13,19 +13,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Backfill chooses past instants of a job's schedule to fire.
+// Backfill selects past instants of a job's schedule to fire.
 type Backfill struct {
 	From, To    time.Time // from is in it, to is not
-	OnlyMissing bool      // those that have no execution, or only one that was skipped
+	OnlyMissing bool      // those without an execution, or with only a skipped one
 }
 
-// filling is a backfill as an operation keeps it.
+// filling is a backfill as stored in its operation.
 type filling struct {
 	Job         string    `json:"job"`
 	From        time.Time `json:"from"`
 	To          time.Time `json:"to"`
 	OnlyMissing bool      `json:"only_missing"`
-	At          time.Time `json:"at,omitzero"` // how far it has come: what is before it is done
+	At          time.Time `json:"at,omitzero"` // progress: everything before it is done
 
 	job job.ID
 }
@@ -42,7 +42,7 @@ func (s *Operations) CountBackfill(ctx context.Context, p tenant.Principal, ref 
 	return n, err
 }
 
-// BeginBackfill begins to fire past instants of a job, at a rate a second (0: as fast as it goes).
+// BeginBackfill begins to fire past instants of a job, at a rate per second (0: unlimited).
 func (s *Operations) BeginBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
@@ -60,14 +60,17 @@ func (s *Operations) BeginBackfill(ctx context.Context, p tenant.Principal, ref 
 
 // fill checks a backfill and counts its instants.
 func (s *Operations) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (f filling, n int64, err error) {
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return f, 0, err
 	}
 	if j.State == job.Deleted {
 		return f, 0, engine.ErrNotFound
 	}
-	if j.Schedule.Type.OneOff() {
+	if j.Schedule.Type == job.Manual {
+		return f, 0, &NotDone{"backfill", "The job has no schedule: there is nothing to backfill. Trigger it instead."}
+	}
+	if !j.Schedule.Type.Recurs() {
 		return f, 0, &NotDone{"backfill", "The job fires once: there is nothing to backfill. Trigger it instead."}
 	}
 	ps := s.jobs.plans(p.Tenant)
@@ -75,7 +78,7 @@ func (s *Operations) fill(ctx context.Context, p tenant.Principal, ref engine.Re
 		b.To = ps.at
 	}
 	if next := j.NextRunAt; !next.IsZero() && b.To.After(next) {
-		b.To = next // what is planned, or owed since, the schedule fires itself
+		b.To = next // planned and owed later instants are fired by the schedule
 	}
 	var v job.Invalids
 	if b.From.IsZero() || !b.From.Before(b.To) {
@@ -101,11 +104,11 @@ func (s *Operations) fill(ctx context.Context, p tenant.Principal, ref engine.Re
 	return f, n, nil
 }
 
-// maxFillPages bounds how much is looked at for one backfill.
+// maxFillPages limits how much one backfill examines.
 const maxFillPages = 200
 
-// toFill lists instants of a backfill from one on, and where it stopped looking. What the operation itself made counts
-// as missing: it is done again, which changes nothing.
+// toFill lists instants of a backfill from one on, and where it stopped. Executions that the operation itself created
+// count as missing: creating them again changes nothing.
 func (s *Operations) toFill(ctx context.Context, ps *plans, j job.Job, f filling, from time.Time, o job.Operation) ([]time.Time, time.Time, error) {
 	t := &timetable{s: s.jobs, j: j, ps: ps, always: true}
 	if err := t.read(ctx, from, f.To, schedule.MaxPreview); err != nil {
@@ -117,7 +120,7 @@ func (s *Operations) toFill(ctx context.Context, ps *plans, j job.Job, f filling
 			continue
 		}
 		e, ok := t.records[x.UTC.UnixMicro()]
-		if ok && f.OnlyMissing && e.Status != job.Skipped && e.ID != filled(o, x.UTC) {
+		if ok && f.OnlyMissing && !e.PassedOver() && e.ID != filled(o, x.UTC) {
 			continue
 		}
 		out = append(out, x.UTC)
@@ -125,7 +128,7 @@ func (s *Operations) toFill(ctx context.Context, ps *plans, j job.Job, f filling
 	return out, t.end, nil
 }
 
-// filled is the id of the execution that a backfill makes for an instant: always the same, so that doing it again adds nothing.
+// filled returns the id of a backfill's execution for an instant: always the same, so that repeating it adds nothing.
 func filled(o job.Operation, at time.Time) job.ExecutionID {
 	return derivedAt(o.ID, []byte(at.UTC().Format(time.RFC3339)), o.CreatedAt)
 }
@@ -140,8 +143,8 @@ func decodeFilling(b []byte) (f filling, err error) {
 // listFill reads the next piece of a backfill.
 func (r *Runner) listFill(ctx context.Context, x *run) error {
 	j, err := r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: x.fill.job})
-	if errors.Is(err, engine.ErrNotFound) || err == nil && (j.State == job.Deleted || j.Schedule.Type.OneOff()) {
-		x.last = true // there is nothing any more to fire
+	if errors.Is(err, engine.ErrNotFound) || err == nil && (j.State == job.Deleted || !j.Schedule.Type.Recurs()) {
+		x.last = true // there is nothing left to fire
 		return nil
 	}
 	if err != nil {
@@ -160,7 +163,7 @@ func (r *Runner) listFill(ctx context.Context, x *run) error {
 	return nil
 }
 
-// filled notes how far a backfill has come: to the next instant of the piece, or to the end of it.
+// filled records the progress of a backfill: to the next instant of the piece, or to its end.
 func (x *run) filled() (err error) {
 	if x.fill.At = x.from; len(x.next) > 0 {
 		x.fill.At = x.instants[x.next[0]]
@@ -169,7 +172,7 @@ func (x *run) filled() (err error) {
 	return err
 }
 
-// fillIn fires a few instants in one commit, and answers with how many are there.
+// fillIn fires a few instants in one commit, and returns how many exist.
 func (r *Runner) fillIn(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
 	j, err := r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: x.fill.job})
 	if errors.Is(err, engine.ErrNotFound) {

@@ -21,13 +21,13 @@ const maxBadges = 1000
 // Condition is the state of a job in one word, for people who know nothing else about it.
 type Condition string
 
-// The conditions of a job. The first that holds is told.
+// The conditions of a job. The first that holds is shown.
 const (
-	Paused  Condition = "paused"  // somebody wants it to rest
+	Paused  Condition = "paused"  // somebody has paused it
 	Down    Condition = "down"    // its last execution failed, or did not start in time
-	Late    Condition = "late"    // its instant came, and it has not fired
+	Late    Condition = "late"    // it is due, and has not fired
 	Up      Condition = "up"      // its last execution succeeded
-	Unknown Condition = "unknown" // it has had none yet, or that was cancelled
+	Unknown Condition = "unknown" // it has had none yet, or the last was cancelled
 )
 
 // BadgeOf is a badge and the name of its job.
@@ -36,7 +36,7 @@ type BadgeOf struct {
 	Name string
 }
 
-// AddBadge makes a badge of a job, of which b says the label and the hash.
+// AddBadge makes a badge for a job, with the label and the hash in b.
 func (s *Settings) AddBadge(ctx context.Context, p tenant.Principal, ref engine.Ref, b engine.Badge, once Once[BadgeOf]) (out BadgeOf, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return out, nil, err
@@ -44,7 +44,7 @@ func (s *Settings) AddBadge(ctx context.Context, p tenant.Principal, ref engine.
 	if b.Label != "" && !validLabel(b.Label) {
 		return out, nil, job.Invalids{{Field: "label", Value: job.Show(b.Label), Want: "1 to 80 characters, not blank, without control characters, or null for the job's name"}}
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err == nil && j.State == job.Deleted {
 		err = engine.ErrNotFound
 	}
@@ -72,7 +72,7 @@ func validLabel(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= 80 && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Badges lists the tenant's, newest first.
+// Badges lists the tenant's badges, newest first.
 func (s *Settings) Badges(ctx context.Context, p tenant.Principal, page engine.Page) (out engine.Listed[BadgeOf], err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -102,7 +102,7 @@ func (s *Settings) withNames(ctx context.Context, t tenant.ID, bs []engine.Badge
 	return out, err
 }
 
-// DeleteBadge revokes one of the tenant's.
+// DeleteBadge revokes a badge of the tenant.
 func (s *Settings) DeleteBadge(ctx context.Context, p tenant.Principal, id string) (BadgeOf, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return BadgeOf{}, err
@@ -118,8 +118,9 @@ func (s *Settings) DeleteBadge(ctx context.Context, p tenant.Principal, id strin
 	return out[0], nil
 }
 
-// Shown returns what a badge shows to anyone who has its URL: the label or the name of a job, and its state. ErrNotFound if there is no
-// such badge, or its job is deleted. Anybody makes the store do this: it reads three rows by their keys.
+// Shown returns what a badge shows to anyone who has its URL: the label or the name of a job, and its state.
+// ErrNotFound if there is no such badge, or its job is deleted. Since anybody can trigger it, it only reads three
+// rows by key.
 func (s *Settings) Shown(ctx context.Context, hash [32]byte) (label string, is Condition, err error) {
 	b, err := s.store.Badge(ctx, hash)
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *Settings) Shown(ctx context.Context, hash [32]byte) (label string, is C
 	if err != nil {
 		return "", "", err
 	}
-	last, err := s.store.LastStatus(ctx, b.Tenant, []job.ID{j.ID}, j.CreatedAt.Add(-time.Hour)) // nothing of it finished before that
+	last, err := s.store.LastStatus(ctx, b.Tenant, []job.ID{j.ID}, j.CreatedAt.Add(-time.Hour)) // none of its executions finished before that
 	if err != nil {
 		return "", "", err
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// budget lets through as many instants of a job as its number of runs leaves. What is staged has been counted already, and
-// is still to come.
+// budget lets through as many instants of a job as its number of runs leaves. Staged executions have been counted
+// already, but are still to come.
 type budget struct {
 	bounded bool
 	left    int64
 	staged  time.Time // what is before it is
 }
 
-// budget returns what the runs of a job leave; known is false if too much was looked for already, and nothing counts as prepared.
+// budget returns the remaining runs of a job; known is false if too many were looked up already, and nothing counts
+// as prepared.
 func (p *plans) budget(ctx context.Context, j job.Job) (b budget, known bool, err error) {
 	b = budget{bounded: j.Schedule.MaxRuns > 0, left: j.Schedule.MaxRuns - j.Runs, staged: j.NextRunAt}
 	if !spent(j) || j.State != job.Active {
@@ -39,7 +40,7 @@ func (b *budget) take(at time.Time) bool {
 	return b.left >= 0
 }
 
-// firing is the instants up to the last that fires.
+// firing returns the instants up to the last that fires.
 func (b budget) firing(all []schedule.Instant) []schedule.Instant {
 	for i, x := range all {
 		if x.Flag != schedule.Excluded && !b.take(x.UTC) {
@@ -49,15 +50,15 @@ func (b budget) firing(all []schedule.Instant) []schedule.Instant {
 	return all
 }
 
-// spent reports whether all runs of a recurring job are staged, or were: it has no other instant.
+// spent reports whether all runs of a recurring job are, or were, staged: it has no other instant.
 func spent(j job.Job) bool {
-	return !j.Schedule.Type.OneOff() && j.Schedule.MaxRuns > 0 && j.NextRunAt.IsZero()
+	return j.Schedule.Type.Recurs() && j.Schedule.MaxRuns > 0 && j.NextRunAt.IsZero()
 }
 
-// maxLooks bounds how many jobs one request looks for what is staged of.
+// maxLooks limits for how many jobs one request looks up staged executions.
 const maxLooks = 1000
 
-// staged is the first and the last instant to come of a job for which an execution waits; zero: there is none.
+// staged returns the first and the last future instant of a job with a waiting execution; zero: there is none.
 func (p *plans) staged(ctx context.Context, j job.Job) (first, last time.Time, known bool, err error) {
 	if p.looks++; p.looks > maxLooks {
 		return first, last, false, nil

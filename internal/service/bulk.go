@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// JobSelection chooses jobs: by their ids, or, if there are none, by a filter.
+// JobSelection selects jobs: by their ids or, if there are none, by a filter.
 type JobSelection struct {
 	IDs    []job.ID
 	Filter engine.JobFilter
@@ -46,7 +46,7 @@ type asker struct {
 
 func askedBy(p tenant.Principal) asker { return asker{p.Role, p.Key, p.From, p.Asked} }
 
-// principal returns who requested it, as its work is done in their name. Of older operations only the name is known.
+// principal returns the requester, in whose name the work is done. For older operations only the name is known.
 func (a asker) principal(o job.Operation) tenant.Principal {
 	p := tenant.Principal{Tenant: o.Tenant, Role: a.Role, Name: o.By, Key: a.Key, From: a.From, Asked: a.Request}
 	if p.Role == "" {
@@ -55,7 +55,7 @@ func (a asker) principal(o job.Operation) tenant.Principal {
 	return p
 }
 
-// bulk is an operation over jobs as it is kept: the selection, what is done, and how far it has come.
+// bulk is an operation over jobs in stored form: the selection, the action, and the progress.
 type bulk struct {
 	IDs        []string         `json:"ids,omitempty"`
 	State      job.State        `json:"state,omitempty"`
@@ -72,12 +72,12 @@ type bulk struct {
 	Payload    json.RawMessage  `json:"payload,omitempty"`
 	asker
 
-	Newest string `json:"newest,omitempty"` // of those that a filter chose when it began; what is newer is left out
-	Cursor string `json:"cursor,omitempty"` // of the page that is being done
-	Last   string `json:"last,omitempty"`   // the job that was done last; the newest are done first
+	Newest string `json:"newest,omitempty"` // of those that a filter selected when it began; newer ones are left out
+	Cursor string `json:"cursor,omitempty"` // of the current page
+	Last   string `json:"last,omitempty"`   // the last job done; the newest are done first
 
 	ids  []job.ID
-	next string // cursor of the page behind it
+	next string // cursor of the next page
 }
 
 func decodeBulk(b []byte) (x bulk, err error) {
@@ -122,7 +122,7 @@ func (s *Operations) checkAction(ctx context.Context, p tenant.Principal, a JobA
 	return s.jobs.plans(p.Tenant).overriding(ctx, a.Payload)
 }
 
-// SampleJobs says how many jobs a selection comes to, and which the first are, if an action may be done to them.
+// SampleJobs returns how many jobs a selection matches, and the first of them, if an action may be applied to them.
 func (s *Operations) SampleJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction) (out Sample, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -140,7 +140,7 @@ func (s *Operations) sample(ctx context.Context, p tenant.Principal, sel JobSele
 		return Sample{Total: page.Total, Jobs: page.Jobs}, err
 	}
 	for _, id := range sel.IDs {
-		j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: id})
+		j, err := s.find(ctx, p.Tenant, engine.Ref{ID: id})
 		switch {
 		case errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted:
 			continue
@@ -155,8 +155,8 @@ func (s *Operations) sample(ctx context.Context, p tenant.Principal, sel JobSele
 	return out, nil
 }
 
-// BeginJobs begins to do the same to each job of a selection, at a rate a second (0: as fast as it goes). Jobs that are created
-// after it began are not part of it.
+// BeginJobs begins to apply an action to each job of a selection, at a rate per second (0: unlimited). It does not
+// include jobs created after it began.
 func (s *Operations) BeginJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
@@ -187,7 +187,8 @@ func (s *Operations) BeginJobs(ctx context.Context, p tenant.Principal, sel JobS
 	return s.begin(ctx, p, job.Operation{Kind: a.Kind, Spec: what, Rate: rate, Total: found.Total.Count}, once)
 }
 
-// listJobs reads the next jobs of a bulk operation, newest first, behind the last that was done: also after another server did that.
+// listJobs reads the next jobs of a bulk operation, newest first, after the last one done, possibly by another
+// server.
 func (r *Runner) listJobs(ctx context.Context, x *run) error {
 	b := &x.bulk
 	if len(b.ids) > 0 {
@@ -215,14 +216,14 @@ func (r *Runner) listJobs(ctx context.Context, x *run) error {
 	return nil
 }
 
-// doneTo notes which job was done last.
+// doneTo records which job was done last.
 func (x *run) doneTo(these []job.ExecutionID) (err error) {
 	x.bulk.Last = these[len(these)-1].String()
 	x.op.Spec, err = json.Marshal(x.bulk)
 	return err
 }
 
-// doToJobs does an action to a few jobs, and answers with how many it could be done to.
+// doToJobs applies an action to a few jobs, and returns to how many it could.
 func (r *Runner) doToJobs(ctx context.Context, x *run, ids []job.ExecutionID) (done int, err error) {
 	p := x.bulk.principal(x.op)
 	for _, id := range ids {
@@ -249,10 +250,11 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 	case job.OpDelete:
 		_, err = r.s.jobs.DeleteJob(ctx, p, ref)
 	case job.OpTrigger:
-		// One that was triggered already, by this operation, is not again. As with a backfill, what is over the tenant's
-		// rate waits to start: were it refused here, a piece that is done again would use up the rate for nothing.
+		// A job that this operation has already triggered is not triggered again. As in a backfill, executions over
+		// the tenant's rate wait to start: if they were refused here, repeating a piece would use up the rate for
+		// nothing.
 		var t Triggered
-		if t, _, err = r.s.jobs.trigger(ctx, p, ref, derivedAt(x.op.ID, id[:], x.op.CreatedAt), b.Payload, Once[job.Execution]{}, unasked); err == nil && t.Instead {
+		if t, _, err = r.s.jobs.trigger(ctx, p, ref, firing{id: derivedAt(x.op.ID, id[:], x.op.CreatedAt), payload: b.Payload}, Once[job.Execution]{}, unasked); err == nil && t.Instead {
 			return &NotDone{"trigger", "Another execution holds its unique key."}
 		}
 	default:
@@ -263,10 +265,10 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 	return err
 }
 
-// unasked lets an operation begin what it was allowed when it began itself.
+// unasked allows an operation what was allowed when it began.
 func unasked(context.Context, tenant.Principal) error { return nil }
 
-// retagged is a definition with tags added or removed.
+// retagged returns a definition with tags added or removed.
 func retagged(d job.Definition, kind job.OperationKind, tags []string) job.Definition {
 	out := slices.Clone(d.Tags)
 	if kind == job.OpUntag {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Calendar is a named list of what schedules leave out.
+// Calendar is a named list of times that schedules leave out.
 type Calendar struct {
 	Name      string
 	Spec      schedule.CalendarSpec
@@ -58,7 +58,7 @@ func (s *Settings) Calendar(ctx context.Context, p tenant.Principal, name string
 	return readCalendar(c)
 }
 
-// PutCalendar keeps a calendar, in place of any of its name, and plans the jobs that use it again.
+// PutCalendar creates or replaces a calendar, and plans the jobs that use it again.
 func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name string, spec schedule.CalendarSpec) (Calendar, error) {
 	out := Calendar{Name: name, Spec: spec, UpdatedAt: s.now()}
 	if err := allow(p, tenant.Write); err != nil {
@@ -94,11 +94,11 @@ func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name str
 }
 
 const (
-	lookAtOnce   = 10_000 // jobs that are looked at at once for who uses a calendar
+	lookAtOnce   = 10_000 // jobs examined at once for users of a calendar
 	replanAtOnce = 100    // jobs that follow a calendar before its change is answered
 )
 
-// following is an operation's jobs that are to follow a calendar: those behind one.
+// following is an operation's list of jobs that must follow a calendar: those after one.
 type following struct {
 	Calendar string `json:"calendar"`
 	After    string `json:"after"`
@@ -118,7 +118,7 @@ func decodeFollowing(b []byte) (f following, err error) {
 	return f, err
 }
 
-// follow plans the jobs that use a calendar again: the first of them at once, the others by an operation.
+// follow plans the jobs that use a calendar again: the first of them at once, the others in an operation.
 func (s *Settings) follow(ctx context.Context, p tenant.Principal, name string) error {
 	users, last, err := s.store.CalendarUsers(ctx, p.Tenant, name, job.ID{}, lookAtOnce)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Settings) follow(ctx context.Context, p tenant.Principal, name string) 
 	return err
 }
 
-// listFollowing reads the next jobs that are to follow a calendar.
+// listFollowing reads the next jobs that must follow a calendar.
 func (r *Runner) listFollowing(ctx context.Context, x *run) error {
 	users, last, err := r.s.store.CalendarUsers(ctx, x.op.Tenant, x.follow.Calendar, x.follow.after, lookAtOnce)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Runner) listFollowing(ctx context.Context, x *run) error {
 	return nil
 }
 
-// followed notes how far the jobs have followed.
+// followed records the progress.
 func (x *run) followed(these []job.ExecutionID) (err error) {
 	x.follow.after = job.ID(these[len(these)-1])
 	if len(x.next) == 0 && !x.last {
@@ -171,9 +171,9 @@ func (x *run) followed(these []job.ExecutionID) (err error) {
 	return err
 }
 
-// replan plans a job's next instant again where its calendar may have moved it, and takes back what is staged.
+// replan plans a job's next instant again if its calendar may have moved it, and takes back staged executions.
 func (s *Jobs) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
-	p.Internal = true // what was asked for is the calendar's change
+	p.Internal = true // the request was the calendar's change
 	_, err := s.change(ctx, p, engine.Ref{ID: id}, "job.update", 0, func(ps *plans, j job.Job) (engine.Update, error) {
 		u, changed := s.rejudge(ctx, ps, j)
 		if !changed {
@@ -187,14 +187,14 @@ func (s *Jobs) replan(ctx context.Context, p tenant.Principal, id job.ID) error 
 	return err
 }
 
-// rejudge is the update of a job whose calendar has changed; false if there is nothing to change.
+// rejudge returns the update of a job whose calendar has changed; false if there is nothing to change.
 func (s *Jobs) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
-	if j.Schedule.Type.OneOff() {
+	if !j.Schedule.Type.Recurs() {
 		return u, false
 	}
 	if owes := !j.NextRunAt.IsZero() && !j.NextRunAt.After(ps.at); owes {
-		// It is judged by the calendar when it is fired. A scheduler may be about to, by the calendar as it was: another
-		// revision voids that, with what it would stage.
+		// The calendar is applied when it fires. A scheduler may be about to fire it by the old calendar: another
+		// revision invalidates that.
 		u.Job = j
 		return u, j.State == job.Active
 	}
@@ -210,19 +210,19 @@ func (s *Jobs) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Upda
 	bare := plan
 	bare.Calendar = nil
 	soon, ok := bare.Next(ps.at)
-	staged := ok && !soon.After(ps.at.Add(s.cfg.LookAhead+time.Second)) // or about to be, by the calendar as it was
+	staged := ok && !soon.After(ps.at.Add(s.cfg.LookAhead+time.Second)) // or about to be, by the old calendar
 	if next.Equal(j.NextRunAt) && !staged {
 		return u, false
 	}
 	u.Job, u.Replan = j, true
 	u.Job.NextRunAt = next
 	if over {
-		u.Job.State = job.Active // it had come to its end for the calendar's sake
+		u.Job.State = job.Active // only the calendar had ended it
 	}
 	return u, true
 }
 
-// DeleteCalendar forgets a calendar that no job uses; *NotDone if one does.
+// DeleteCalendar deletes an unused calendar; *NotDone if a job uses it.
 func (s *Settings) DeleteCalendar(ctx context.Context, p tenant.Principal, name string) (Calendar, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Calendar{}, err
@@ -245,7 +245,7 @@ func (s *Settings) DeleteCalendar(ctx context.Context, p tenant.Principal, name 
 	}
 }
 
-// recurring calls f with each recurring job in a state (0: in any but deleted), until it says no.
+// recurring calls f with each recurring job in a state (0: any but deleted), until f returns false.
 func (s *Jobs) recurring(ctx context.Context, t tenant.ID, state job.State, f func(job.Job) (bool, error)) error {
 	for _, kind := range []job.ScheduleType{job.Cron, job.Interval} {
 		if more, err := s.each(ctx, engine.JobFilter{Tenant: t, ScheduleType: kind, State: state}, f); err != nil || !more {
@@ -255,7 +255,7 @@ func (s *Jobs) recurring(ctx context.Context, t tenant.ID, state job.State, f fu
 	return nil
 }
 
-// each calls f with each job that a filter chooses, until it says no.
+// each calls f with each job that a filter selects, until f returns false.
 func (s *Jobs) each(ctx context.Context, f engine.JobFilter, do func(job.Job) (bool, error)) (more bool, err error) {
 	page := engine.Page{Limit: 1000, Uncounted: true}
 	for {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,15 +16,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// NewJob is a created job and, where it fires at once, its execution.
+// NewJob is a created job and, if it fires at once, its execution.
 type NewJob struct {
 	Job       *job.Job
 	Execution job.ExecutionID // zero: it fires later
-	Instead   bool            // nothing was created: these are of who holds the unique key
+	Instead   bool            // nothing was created: these belong to the holder of the unique key
 }
 
-// CreateJob stores one job. replay is the answer given to the same request before. Where another execution holds the
-// unique key, the answer is its job and itself.
+// CreateJob stores one job. replay is the earlier answer to the same request. If another execution holds the unique
+// key, it returns that execution and its job.
 func (s *Jobs) CreateJob(ctx context.Context, p tenant.Principal, d job.Definition, once Once[[]NewJob]) (made NewJob, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return made, nil, err
@@ -50,8 +51,8 @@ func (s *Jobs) CreateJob(ctx context.Context, p tenant.Principal, d job.Definiti
 	return made, replay, err
 }
 
-// CreateJobs stores all the jobs of a list or none, but for those whose unique key another execution holds: each of these
-// is answered with the ids of that one.
+// CreateJobs stores all the jobs of a list or none, except those whose unique key another execution holds: for each
+// of these it returns the ids of that one.
 func (s *Jobs) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return nil, nil, err
@@ -77,7 +78,7 @@ func (s *Jobs) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.De
 	return s.create(ctx, p, ps, q, defs, once)
 }
 
-// within says of an error over the i-th job of a list which job it is about.
+// within adds the index of the job in a list to an error.
 func within(err error, i int) error {
 	var over *OverQuota
 	if errors.As(err, &over) {
@@ -86,8 +87,8 @@ func within(err error, i int) error {
 	return err
 }
 
-// Check says everything that is wrong with a definition by itself, also with its expressions. Its payload is not looked into,
-// nor are a calendar and secrets looked for.
+// Check returns everything that is wrong with a definition by itself, including its expressions. It does not check
+// its payload, or whether its calendar and secrets exist.
 func (s *Jobs) Check(d job.Definition) job.Invalids {
 	v := d.Check()
 	if d.ConcurrencyKey != "" {
@@ -98,7 +99,7 @@ func (s *Jobs) Check(d job.Definition) job.Invalids {
 	return append(append(v, s.off(&d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
-// expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
+// expression returns what is wrong with a schedule's expression, if nothing else is wrong with the schedule.
 func (s *Jobs) expression(x job.Schedule, at time.Time) job.Invalids {
 	if len(x.Check()) > 0 {
 		return nil
@@ -108,7 +109,7 @@ func (s *Jobs) expression(x job.Schedule, at time.Time) job.Invalids {
 
 const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} makes one"
 
-// check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
+// check returns everything that is wrong with a definition, including a missing calendar or secret.
 func (s *Jobs) check(ctx context.Context, ps *plans, d *job.Definition) (job.Invalids, error) {
 	key, v := check(d)
 	ps.keys = append(ps.keys, key)
@@ -137,7 +138,7 @@ func (s *Jobs) check(ctx context.Context, ps *plans, d *job.Definition) (job.Inv
 	return append(v, wrong...), err
 }
 
-// checkUpdate says what else is wrong with a definition that is to replace another.
+// checkUpdate returns what else is wrong with a definition that replaces another.
 func (s *Jobs) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition, replan bool) (v job.Invalids, err error) {
 	if replan {
 		if v, err = s.checkSchedule(ctx, ps, &d.Schedule); err != nil {
@@ -148,10 +149,10 @@ func (s *Jobs) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition
 	return append(v, wrong...), err
 }
 
-// checkSchedule says what is wrong with a schedule, also that its calendar does not exist.
+// checkSchedule returns what is wrong with a schedule, including a missing calendar.
 func (s *Jobs) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule) (job.Invalids, error) {
-	if x.Type.OneOff() && x.Calendar == "" {
-		return nil, nil // there is nothing about it that its own check does not see
+	if !x.Type.Recurs() && x.Calendar == "" {
+		return nil, nil // there is nothing that its own check does not cover
 	}
 	cal, err := ps.calendar(ctx, x.Calendar)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -160,8 +161,8 @@ func (s *Jobs) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule) (j
 	return s.cfg.Schedules.Check(*x, ps.at, cal), err
 }
 
-// check says what is wrong with a definition, whose payload fits, but for its schedule. key is the value of its concurrency
-// key for its payload.
+// check returns what is wrong with a definition, whose payload fits, except its schedule. key is the value of its
+// concurrency key for its payload.
 func check(d *job.Definition) (key string, v job.Invalids) {
 	v = d.Check()
 	if d.ConcurrencyKey == "" {
@@ -178,7 +179,7 @@ func badKey(v *job.Invalids, key string, err error) {
 	v.Add("concurrency_key", key, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
 }
 
-// evaluate is the value of a concurrency key for a payload.
+// evaluate returns the value of a concurrency key for a payload.
 func evaluate(key string, payload []byte) (string, error) {
 	e, err := expression.Compile(key)
 	if err != nil {
@@ -187,7 +188,7 @@ func evaluate(key string, payload []byte) (string, error) {
 	return e.Eval(payload)
 }
 
-// regroup puts an execution with a payload of its own into the group of that payload, if it may have one.
+// regroup puts an execution with its own payload into the group for that payload, if it may have one.
 func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil {
 		return nil
@@ -206,7 +207,7 @@ func regroup(j job.Job, e *job.Execution) error {
 	return nil
 }
 
-// maxRounds bounds how often a creation is retried because others took its unique keys meanwhile.
+// maxRounds limits how often a creation is retried because others took its unique keys meanwhile.
 const maxRounds = 5
 
 func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tenant.Quota, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
@@ -273,12 +274,12 @@ func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tena
 	return nil, nil, fmt.Errorf("create jobs: others took the unique keys, or the room, %d times: %w", maxRounds, engine.ErrConflict)
 }
 
-// draft is jobs on their way into the store, in the order of their ids, which may be another than that of the request.
+// draft holds jobs to be stored, in the order of their ids, which may differ from that of the request.
 type draft struct {
 	tenant     tenant.ID
 	at         time.Time
 	jobs       []job.Job
-	places     []int             // by job: its place in the request
+	places     []int             // by job: its position in the request
 	executions []job.Execution   // by job; zero if it fires later
 	secrets    [][]engine.Secret // by job: the credentials of its headers
 	holders    map[string]engine.Incumbent
@@ -290,6 +291,9 @@ func (s *Jobs) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []
 		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, n), places: make([]int, n), executions: make([]job.Execution, n), secrets: make([][]engine.Secret, n), holders: map[string]engine.Incumbent{},
 	}
 	for i, x := range s.identify(p.Tenant, defs, ps.keys) {
+		if !ps.id.IsZero() {
+			x = identity{id: ps.id, group: defs[0].GroupOf(p.Tenant, cmp.Or(ps.keys[0], ps.id.String()))}
+		}
 		j := &d.jobs[i]
 		d.places[i] = x.place
 		j.Tenant, j.Definition, j.ID, j.Group, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = p.Tenant, defs[x.place], x.id, x.group, job.Active, d.at, d.at, 1
@@ -310,7 +314,7 @@ func (s *Jobs) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []
 		}
 		ahead := s.cfg.LookAhead
 		if j.UniqueKey != "" {
-			ahead = 0 // who else holds the key is judged when it is due
+			ahead = 0 // the unique key is checked when it is due
 		}
 		if !j.Schedule.Type.OneOff() || j.State == job.Paused || at.After(d.at.Add(ahead)) {
 			j.NextRunAt = at
@@ -330,7 +334,7 @@ func (d *draft) ids() [][16]byte {
 	return out
 }
 
-// soon reports whether a job fires before the scheduler would look again by itself.
+// soon reports whether a job fires before the scheduler would next look by itself.
 func (d *draft) soon() bool {
 	for i := range d.jobs {
 		if j := &d.jobs[i]; !j.NextRunAt.IsZero() && j.NextRunAt.Before(d.at.Add(2*time.Second)) {
@@ -340,14 +344,14 @@ func (d *draft) soon() bool {
 	return false
 }
 
-// holder returns who holds the unique key of the i-th execution in its place.
+// holder returns the holder of the i-th execution's unique key in its place.
 func (d *draft) holder(i int) (engine.Incumbent, bool) {
 	key := d.executions[i].UniqueKey
 	h, ok := d.holders[key]
 	return h, ok && key != "" && h.Execution != d.executions[i].ID
 }
 
-// yield notes who holds unique keys.
+// yield records the holders of unique keys.
 func (d *draft) yield(holders []engine.Incumbent) {
 	for _, h := range holders {
 		d.holders[h.Key] = h
@@ -411,32 +415,47 @@ func (s *Jobs) named(ctx context.Context, p tenant.Principal, ps *plans, d *draf
 	return made, nil
 }
 
-// Triggered is an execution that a request began, or, where another holds its unique key, that one.
+// Triggered is an execution that a request started or, if another holds its unique key, that one.
 type Triggered struct {
 	job.Execution
 	Instead bool
 }
 
-// Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
+// Trigger runs a job now, with a priority two levels above the job's. override, if not nil, replaces the payload.
 func (s *Jobs) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
 	if err := s.overrideFits(ctx, p, override); err != nil {
 		return t, nil, err
 	}
-	return s.trigger(ctx, p, ref, job.ExecutionID(newID()), override, once, s.beginOne)
+	return s.trigger(ctx, p, ref, firing{id: job.ExecutionID(newID()), payload: override}, once, s.beginOne)
 }
 
-// trigger makes the execution of an id; one that exists stays as it is. may says whether the tenant may begin it.
-func (s *Jobs) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal) error) (t Triggered, replay []byte, err error) {
+// firing is what a trigger specifies about its execution.
+type firing struct {
+	id      job.ExecutionID
+	payload []byte // nil: the job's
+	unique  string // empty: the job's
+}
+
+// trigger creates the execution with an id; an existing one stays as it is. may decides whether the tenant may start
+// it.
+func (s *Jobs) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, f firing, once Once[job.Execution], may func(context.Context, tenant.Principal) error) (t Triggered, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return t, nil, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return t, nil, err
 	}
-	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
-	e := j.Fire(id, now, now)
+	now := s.now() // the store checks whether it is deleted, after looking up the key
+	override := f.payload
+	e := j.Fire(f.id, now, now)
 	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
+	if f.unique != "" {
+		e.UniqueKey = f.unique
+	}
+	if err := s.checkInput(ctx, &j, override); err != nil {
+		return t, nil, err
+	}
 	if err := regroup(j, &e); err != nil {
 		return t, nil, err
 	}
@@ -478,7 +497,7 @@ func (s *Jobs) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, 
 	return Triggered{Execution: e}, nil, nil
 }
 
-// instead answers with who holds a unique key, and keeps that answer under the request's key.
+// instead returns the holder of a unique key, and stores that answer under the request's key.
 func (s *Jobs) instead(ctx context.Context, p tenant.Principal, h engine.Incumbent, once Once[job.Execution]) (Triggered, []byte, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, h.Execution)
 	if err != nil {
@@ -522,7 +541,7 @@ func (s *Jobs) checkAll(ctx context.Context, ps *plans, defs []job.Definition) e
 	return all.Err()
 }
 
-// isInvalid reports whether an error is about what was asked for.
+// isInvalid reports whether an error is about the request.
 func isInvalid(err error) bool {
 	var v job.Invalids
 	return errors.As(err, &v)

@@ -17,7 +17,7 @@ const (
 	maxCompared  = 2000           // fires of a job on either side
 )
 
-// Declared says what would change about a job if it were as declared.
+// Declared describes what would change about a job if it were as declared.
 type Declared struct {
 	Was     job.Job // as it is
 	Exists  bool    // there is one; else Was is zero
@@ -28,14 +28,14 @@ type Declared struct {
 	Invalid job.Invalids // it cannot be so
 }
 
-// Fires are instants at which a job fires.
+// Fires lists instants at which a job fires.
 type Fires struct {
 	At  []time.Time
-	Cut bool // there are more, which nobody looked at
+	Cut bool // there are more, which were not examined
 }
 
-// Declare says what would become of the job with a key if it had the definition that want makes of it as it is (nil: there is none),
-// and were paused, or not, or as it is (nil). Nothing is stored.
+// Declare returns what would change about the job with a key if it had the definition that want derives from the
+// current one (nil: none), and were paused, running, or unchanged (nil). It stores nothing.
 func (s *Jobs) Declare(ctx context.Context, p tenant.Principal, key string, paused *bool, want func(was *job.Job) (job.Definition, error)) (d Declared, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return d, err
@@ -73,7 +73,7 @@ func (s *Jobs) Declare(ctx context.Context, p tenant.Principal, key string, paus
 	return d, s.compare(ctx, ps, &d)
 }
 
-// declarable says what stands against a job as it is declared.
+// declarable returns what prevents a declared job.
 func (s *Jobs) declarable(ctx context.Context, ps *plans, d Declared) error {
 	if !d.Exists {
 		v, err := s.check(ctx, ps, &d.Want.Definition)
@@ -88,7 +88,7 @@ func (s *Jobs) declarable(ctx context.Context, ps *plans, d Declared) error {
 	return nil
 }
 
-// affordable says what stands against a job as it is declared, also what of it the tenant's quota does not allow.
+// affordable returns what prevents a declared job, including the tenant's quota.
 func (s *Jobs) affordable(ctx context.Context, p tenant.Principal, ps *plans, d Declared) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Jobs) affordable(ctx context.Context, p tenant.Principal, ps *plans, d 
 	return err
 }
 
-// wanted is the state that a job would have.
+// wanted returns the state that a job would have.
 func wanted(d Declared, paused *bool) job.State {
 	state := d.Want.State
 	if state == job.Completed && d.Want.Schedule != d.Was.Schedule {
@@ -126,7 +126,7 @@ func wanted(d Declared, paused *bool) job.State {
 	return state
 }
 
-// compare finds the fires that would appear, and those that would vanish.
+// compare finds the fires that would be added, and those that would be removed.
 func (s *Jobs) compare(ctx context.Context, ps *plans, d *Declared) error {
 	var before, after Fires
 	var err error
@@ -142,7 +142,7 @@ func (s *Jobs) compare(ctx context.Context, ps *plans, d *Declared) error {
 		after = before // it fires once, and has, or not
 	}
 	until := ps.at.Add(declareAhead)
-	for _, f := range []Fires{before, after} { // beyond what was looked at on one side there is nothing to compare
+	for _, f := range []Fires{before, after} { // beyond what was examined on one side there is nothing to compare
 		if f.Cut && f.At[len(f.At)-1].Before(until) {
 			until = f.At[len(f.At)-1]
 		}
@@ -165,7 +165,7 @@ func without(of, others []time.Time, until time.Time) (out []time.Time) {
 	return out
 }
 
-// fires are the instants of the coming day at which a job fires that has fired so often.
+// fires returns the instants of the coming day at which a job fires, given how often it has fired.
 func (p *plans) fires(ctx context.Context, j job.Job, runs int64) (f Fires, err error) {
 	until := p.at.Add(declareAhead)
 	if j.State != job.Active {
@@ -176,6 +176,8 @@ func (p *plans) fires(ctx context.Context, j job.Job, runs int64) (f Fires, err 
 		if j.Revision == 0 { // it is new
 			f.At = []time.Time{p.at}
 		}
+		return f, nil
+	case job.Manual:
 		return f, nil
 	case job.OneTime:
 		if at := j.Schedule.At; at.After(p.at) && !at.After(until) {

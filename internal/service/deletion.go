@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// remainder is the rest of a deletion as its operation keeps it.
+// remainder is the rest of a deletion as stored in its operation.
 type remainder struct {
 	Job string `json:"job"`
 
@@ -27,13 +27,13 @@ func decodeRemainder(b []byte) (x remainder, err error) {
 	return x, err
 }
 
-// DeleteJob deletes a job, cancels its executions that wait, and leaves those that run. Nothing of it starts any more. Where very many
-// wait, an operation cancels the rest.
+// DeleteJob deletes a job, cancels its waiting executions, and leaves running ones alone. Nothing of it starts any
+// more. If very many wait, an operation cancels the rest.
 func (s *Jobs) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.deleteJob(ctx, p, ref, false)
 }
 
-// DeleteAndStopJob is DeleteJob, and asks what runs to stop, also where the job was deleted before.
+// DeleteAndStopJob is DeleteJob, and asks running executions to stop, even if the job was deleted before.
 func (s *Jobs) DeleteAndStopJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.deleteJob(ctx, p, ref, true)
 }
@@ -42,7 +42,7 @@ func (s *Jobs) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return Report{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Jobs) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	return out, err
 }
 
-// stopRunning asks all that runs of a job to stop. Nothing more of it starts, so that what is found is all there is.
+// stopRunning asks all running executions of a job to stop. No more of them start, so those found are all.
 func (s *Jobs) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) error {
 	reason := "its job was deleted by " + p.Name
 	for page := (engine.Page{Limit: 1000, Uncounted: true}); ; {
@@ -99,7 +99,7 @@ func (s *Jobs) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) e
 	}
 }
 
-// restOf is the operation that cancels what waits of a deleted job.
+// restOf returns the operation that cancels the remaining executions of a deleted job.
 func restOf(p tenant.Principal, of job.ID, now time.Time) (job.Operation, error) {
 	what, err := json.Marshal(remainder{Job: of.String()})
 	return job.Operation{
@@ -107,7 +107,7 @@ func restOf(p tenant.Principal, of job.ID, now time.Time) (job.Operation, error)
 	}, err
 }
 
-// stepRest cancels a piece of what waits of a deleted job. A piece that is done again finds what is left.
+// stepRest cancels some of the remaining executions of a deleted job. Repeating it finds what is left.
 func (r *Runner) stepRest(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
 	if ours, err := r.ours(ctx, x); err != nil || !ours {
 		return 0, err == nil, err
@@ -117,7 +117,7 @@ func (r *Runner) stepRest(ctx context.Context, x *run) (wait time.Duration, over
 		return 0, false, fmt.Errorf("cancel what waits of job %s: %w", x.rest.of, err)
 	}
 	x.op.Done += int64(len(ended))
-	x.op.Total = max(x.op.Total, x.op.Done) // beyond what was counted
+	x.op.Total = max(x.op.Total, x.op.Done) // beyond the count
 	state := job.OpRunning
 	if len(ended) < engine.CancelsAtOnce {
 		state, x.op.Total = job.OpSucceeded, x.op.Done

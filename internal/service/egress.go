@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// barred says what is wrong with a target's URL by the rules of the server and of the tenant for where callbacks may go.
+// barred returns what is wrong with a target's URL under the server's and the tenant's rules for callbacks.
 func (s *shared) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.Invalids, error) {
 	if t.Kind != job.HTTP {
 		return nil, nil
@@ -18,7 +18,7 @@ func (s *shared) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.I
 	return s.barredURL(ctx, id, "execution.callback_url", t.URL)
 }
 
-// barredURL says what is wrong with a URL that is to be stored and called later.
+// barredURL returns what is wrong with a URL that is to be stored and called later.
 func (s *shared) barredURL(ctx context.Context, id tenant.ID, field, raw string) (v job.Invalids, err error) {
 	p, err := s.cfg.Egress.Refuse(raw, func() (egress.Tenant, error) {
 		of, err := s.settings(ctx, id)
@@ -30,7 +30,7 @@ func (s *shared) barredURL(ctx context.Context, id tenant.ID, field, raw string)
 	return v, err
 }
 
-// rangesOf reads address ranges as a tenant has them stored.
+// rangesOf parses a tenant's stored address ranges.
 func rangesOf(reach string) (out []netip.Prefix) {
 	for text := range strings.SplitSeq(reach, ",") {
 		if p, err := netip.ParsePrefix(text); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// NotDone says that something is not in a state for what was asked of it.
+// NotDone means that something is not in a state for the request.
 type NotDone struct {
 	What string // "cancel", "retry", …
 	Why  string
@@ -20,7 +20,7 @@ type NotDone struct {
 
 func (n *NotDone) Error() string { return n.Why }
 
-// Execution finds one execution. One that failed before and is not over tells why its last attempt did.
+// Execution finds one execution. An unfinished one that failed before includes why its last attempt failed.
 func (s *Executions) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Execution{}, err
@@ -39,7 +39,7 @@ func (s *Executions) Execution(ctx context.Context, p tenant.Principal, id job.E
 	return e, nil
 }
 
-// HasExecution says with engine.ErrNotFound that there is no such execution.
+// HasExecution returns engine.ErrNotFound if there is no such execution.
 func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
 	if err := allow(p, tenant.Read); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id jo
 	return err
 }
 
-// since returns when the history that the tenant may see begins; zero for the first execution.
+// since returns when the history that the tenant may see begins; zero means from the start.
 func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, 
 	return at, nil
 }
 
-// execution finds one that is not over, or not for longer than its tenant may see.
+// execution finds one that is unfinished, or finished within what its tenant may see.
 func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, id)
 	if err != nil || !e.Status.Final() {
@@ -71,7 +71,7 @@ func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.E
 	return e, nil
 }
 
-// visible is ErrNotFound for an execution that is over for longer than its tenant may see.
+// visible returns ErrNotFound for an execution that finished before what its tenant may see.
 func (s *Executions) visible(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
 	since, err := s.since(ctx, p)
 	if err != nil || since.IsZero() {
@@ -81,7 +81,7 @@ func (s *Executions) visible(ctx context.Context, p tenant.Principal, id job.Exe
 	return err
 }
 
-// Events tells all that happened to an execution, the first thing first.
+// Events lists the events of an execution, oldest first.
 func (s *Executions) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
@@ -99,7 +99,8 @@ func (s *Executions) ReportOf(ctx context.Context, p tenant.Principal, id job.Ex
 	return job.Reported(e, past, kept, s.clock.Now()), nil
 }
 
-// story reads an execution, its past attempts and what was kept of it, in this order: what ends meanwhile is told of twice, never missed.
+// story reads an execution, its past attempts and its events, in this order: what ends meanwhile may appear twice,
+// but is never missed.
 func (s *Executions) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (e job.Execution, past []job.PastAttempt, kept []job.Event, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return e, nil, nil, err
@@ -114,12 +115,12 @@ func (s *Executions) story(ctx context.Context, p tenant.Principal, id job.Execu
 	return e, past, kept, err
 }
 
-// FindExecutions lists the executions of a job, those with the latest scheduled time first.
+// FindExecutions lists the executions of a job, latest scheduled time first.
 func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref engine.Ref, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.ExecutionPage{}, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return engine.ExecutionPage{}, err
 	}
@@ -130,7 +131,7 @@ func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref
 	return s.store.FindExecutions(ctx, f, page)
 }
 
-// Attempts lists every attempt of an execution, earliest first, and says as of when.
+// Attempts lists every attempt of an execution, oldest first, and the instant of the list.
 func (s *Executions) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Tried, time.Time, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *Executions) Attempts(ctx context.Context, p tenant.Principal, id job.Ex
 	return e.Attempts(past, kept), s.clock.Now(), nil
 }
 
-// Cancel ends an execution that waits and asks one that runs to stop. *NotDone if it has finished otherwise.
+// Cancel ends a waiting execution and asks a running one to stop. *NotDone if it has finished otherwise.
 func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.ExecutionID, reason string) (job.Execution, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Execution{}, err
@@ -147,6 +148,10 @@ func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.Exec
 	if reason == "" {
 		reason = "cancelled by " + p.Name
 	}
+	return s.cancel(ctx, p, id, reason)
+}
+
+func (s *Executions) cancel(ctx context.Context, p tenant.Principal, id job.ExecutionID, reason string) (job.Execution, error) {
 	got, err := s.store.Cancel(ctx, p.Tenant, id, reason, s.audited(p, "execution.cancel", id.String(), detail{After: fields{"reason": reason}}))
 	if err != nil && !isConflict(err) {
 		return job.Execution{}, fmt.Errorf("cancel: %w", err)
@@ -161,113 +166,31 @@ func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.Exec
 	if got.Status == job.Cancelling {
 		s.cfg.Nudge()
 	}
+	if s.told(ctx, e) {
+		return s.store.Execution(ctx, p.Tenant, id)
+	}
 	return e, nil
 }
 
-// Retry runs a finished execution again, as a new one. *NotDone if it has not finished.
-func (s *Executions) Retry(ctx context.Context, p tenant.Principal, id job.ExecutionID, payload []byte, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return e, nil, err
-	}
-	old, err := s.execution(ctx, p, id)
-	if err != nil {
-		return e, nil, err
-	}
-	if !old.Status.Final() {
-		return old, nil, &NotDone{"retry", fmt.Sprintf("The execution is %s; only a finished one can be run again.", old.Status)}
-	}
-	return s.rerun(ctx, p, old, job.ByRetry, payload, false, once)
-}
-
-// Redrive runs a dead letter again, as a new execution. *NotDone if it is no dead letter.
-func (s *Executions) Redrive(ctx context.Context, p tenant.Principal, id job.ExecutionID, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return e, nil, err
-	}
-	if err := s.visible(ctx, p, id); err != nil {
-		return e, nil, err
-	}
-	old, err := s.store.Execution(ctx, p.Tenant, id)
-	if err != nil {
-		return e, nil, err
-	}
-	if err := s.deadLetters(ctx, p); err != nil {
-		return e, nil, err
-	}
-	return s.rerun(ctx, p, old, job.ByRedrive, nil, true, once)
-}
-
-func (s *Executions) rerun(ctx context.Context, p tenant.Principal, old job.Execution, t job.Trigger, payload []byte, dead bool, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
-	j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: old.Job})
-	if err != nil {
-		return e, nil, err
-	}
-	e = j.Rerun(old, job.ExecutionID(newID()), t, payload, s.now())
-	if err := s.overrideFits(ctx, p, payload); err != nil {
-		return e, nil, err
-	}
-	if err := regroup(j, &e); err != nil {
-		return e, nil, err
-	}
-	if err := s.jobs.plans(p.Tenant).overriding(ctx, payload); err != nil {
-		return e, nil, err
-	}
-	if err := s.beginOne(ctx, p); err != nil {
-		return e, nil, err
-	}
-	leave, err := s.enter()
-	if err != nil {
-		return e, nil, err
-	}
-	defer leave()
-	if s.cfg.Begun != nil {
-		s.cfg.Begun(ctx, p.Tenant, e.ID)
-	}
-	action, told := "execution.retry", fields{"execution_id": e.ID.String()}
-	if dead {
-		action = "dead_letter.redrive"
-	}
-	if payload != nil {
-		told["payload_override"] = digest(payload)
-	}
-	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{
-		Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now()), Entry: s.audited(p, action, old.ID.String(), detail{After: told}),
-	})
-	if err != nil {
-		return e, nil, fmt.Errorf("run again: %w", err)
-	}
-	if replay, err := outcome(got.Created); replay != nil || err != nil {
-		return e, replay, err
-	}
-	if len(got.Added) == 0 {
-		return e, nil, s.whyNot(ctx, p, j, old, dead)
-	}
-	s.cfg.Hint([]job.Ready{e.Ready()})
-	return e, nil, nil
-}
-
-// whyNot says why an execution was not run again.
-func (s *Executions) whyNot(ctx context.Context, p tenant.Principal, j job.Job, old job.Execution, dead bool) error {
-	what := "retry"
-	if dead {
-		what = "redrive"
-		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant, Execution: old.ID}, engine.Page{Limit: 1})
-		if err != nil {
-			return err
+// told lets the runs of workflows process a change of an execution: its own run, if it is the execution of one, and
+// the run of which it is a node. It reports whether there was any. If it fails, a sweep of the runs does it a second
+// later.
+func (s *Executions) told(ctx context.Context, e job.Execution) (any bool) {
+	settle := func(run job.ExecutionID) {
+		if err := s.runner.Settle(ctx, e.Tenant, run); err != nil {
+			s.runner.Advance(run)
 		}
-		if len(page.DeadLetters) == 0 {
-			return &NotDone{what, "The execution is no dead letter: it did not fail for good, was run again, or was discarded."}
+		any = true
+	}
+	if !e.Status.Final() && e.Class.Needs().Target == job.Workflow {
+		settle(e.ID)
+	}
+	if e.Trigger == job.ByWorkflow {
+		if m, err := s.store.MemberOf(ctx, e.Tenant, e.ID); err == nil {
+			settle(m.Run)
 		}
 	}
-	if j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: j.ID}); err != nil {
-		return err
-	} else if j.State == job.Deleted {
-		return &NotDone{what, "The job of the execution was deleted."}
-	}
-	if j.UniqueKey != "" {
-		return &NotDone{what, fmt.Sprintf("Another execution with the unique key %q has not finished.", job.Show(j.UniqueKey))}
-	}
-	return &NotDone{what, "The execution cannot be run again just now. Look at it and try again."}
+	return any
 }
 
 // DeadLetters lists dead letters, latest first.
@@ -289,7 +212,7 @@ func (s *Executions) DeadLetters(ctx context.Context, p tenant.Principal, f engi
 	return s.store.DeadLetters(ctx, f, page)
 }
 
-// Discard forgets dead letters and answers with how many there were.
+// Discard discards dead letters and returns how many there were.
 func (s *Executions) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID, once Once[int]) (n int, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return 0, nil, err
@@ -310,8 +233,8 @@ func (s *Executions) Discard(ctx context.Context, p tenant.Principal, ids []job.
 	return n, replay, err
 }
 
-// Drain asks a worker to take nothing more and to finish what it has. Those that serve every tenant are for who runs the
-// installation to drain.
+// Drain asks a worker to take no more work and to finish what it has. Only operators of the installation may drain
+// workers that serve every tenant.
 func (s *Executions) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
 	if err := s.overWorker(ctx, p, w); err != nil {
 		return err
@@ -323,7 +246,7 @@ func (s *Executions) Drain(ctx context.Context, p tenant.Principal, w job.Worker
 	return nil
 }
 
-// overWorker reports why a principal may not tell a worker what to do.
+// overWorker returns why a principal may not control a worker.
 func (s *Executions) overWorker(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
 	if err := allow(p, tenant.Write); err != nil {
 		return err
@@ -340,8 +263,9 @@ func (s *Executions) overWorker(ctx context.Context, p tenant.Principal, w job.W
 	return nil
 }
 
-// Cordon has a worker given nothing more, within two seconds at every server, until that is ended; what it has it continues
-// with. It stays, and need not know. Those that serve every tenant are for who runs the installation.
+// Cordon keeps a worker from being given more work, within two seconds at every server, until it is uncordoned; it
+// continues with what it has, and stays registered. Only operators of the installation may cordon workers that serve
+// every tenant.
 func (s *Executions) Cordon(ctx context.Context, p tenant.Principal, w job.WorkerID, on bool) (WorkerReport, error) {
 	if err := s.overWorker(ctx, p, w); err != nil {
 		return WorkerReport{}, err
@@ -367,7 +291,7 @@ func (s *Executions) Cordon(ctx context.Context, p tenant.Principal, w job.Worke
 	return s.Worker(ctx, p, w)
 }
 
-// WorkerReport is a worker and how it does now.
+// WorkerReport is a worker and its current state.
 type WorkerReport struct {
 	job.Worker
 	State job.WorkerState
@@ -397,7 +321,7 @@ func (s *Executions) Workers(ctx context.Context, p tenant.Principal) ([]WorkerR
 		return nil, err
 	}
 	out := make([]WorkerReport, len(ws))
-	now := s.clock.Now().Add(-time.Second) // the tracked clock errs to the late side by as much as an answer takes
+	now := s.clock.Now().Add(-time.Second) // the tracked clock may be late by as much as an answer takes
 	for i, w := range ws {
 		out[i] = WorkerReport{w, w.State(now)}
 	}

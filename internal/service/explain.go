@@ -10,17 +10,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Explained is an execution and why it is where it is.
+// Explained is an execution with its explanation.
 type Explained struct {
 	Execution job.Execution
 	Why       explain.Why
 }
 
-// Explain says why an execution waits, what it does, or how it ended. All that it says is from the store, so that it is the
-// same whichever server is asked.
+// Explain returns why an execution waits, what it is doing, or how it ended. It uses only the store, so that every
+// server gives the same answer.
 func (s *Executions) Explain(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Explained, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
@@ -30,6 +31,21 @@ func (s *Executions) Explain(ctx context.Context, p tenant.Principal, id job.Exe
 	if x.Job, err = s.store.Job(ctx, p.Tenant, engine.Ref{ID: e.Job}); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return Explained{}, err
 	}
+	if err := s.inRun(ctx, &x); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return Explained{}, err
+	}
+	if e.Status == job.Waiting && len(x.Job.DependsOn) > 0 {
+		d, err := s.dependencies(ctx, x.Job)
+		if err != nil {
+			return Explained{}, err
+		}
+		x.Condition = d.Condition
+		for _, of := range d.Parents {
+			if of.Token.IsZero() {
+				x.Missing = append(x.Missing, explain.Parent{Key: of.Key, Name: of.Name})
+			}
+		}
+	}
 	if explain.Waits(e, x.Now) {
 		if err := s.queued(ctx, &x); err != nil {
 			return Explained{}, err
@@ -38,7 +54,86 @@ func (s *Executions) Explain(ctx context.Context, p tenant.Principal, id job.Exe
 	return Explained{e, explain.Of(x)}, nil
 }
 
-// queued reads what may keep an execution that is due from starting.
+// inRun reads the state of the run that an execution is, or is a node of.
+func (s *Executions) inRun(ctx context.Context, x *explain.Situation) error {
+	e := &x.Execution
+	runs := x.Job.Target.Kind == job.Workflow
+	if !runs && e.Trigger != job.ByWorkflow {
+		return nil
+	}
+	if e.Trigger == job.ByWorkflow {
+		if err := s.inNode(ctx, x); err != nil && !errors.Is(err, engine.ErrNotFound) { // none: the parents of its job fired it
+			return err
+		}
+	}
+	if !runs {
+		return nil
+	}
+	run, g, err := s.runOf(ctx, e.Tenant, e.ID)
+	if err != nil || run.Execution != e.ID { // an earlier attempt, whose state is not stored
+		return err
+	}
+	state, err := workflow.DecodeState(g, run.State)
+	if err != nil {
+		return err
+	}
+	waits, err := s.store.RunWaits(ctx, e.Tenant, run.ID)
+	if err != nil {
+		return err
+	}
+	x.Run = &explain.Run{ID: run.ID, Graph: g, State: state, Left: map[int]*job.Error{}}
+	q := engine.ErrorQuery{Tenant: e.Tenant, Run: run.ID, Attempt: run.Attempt, Since: run.BegunAt}
+	for n := range g.Len() {
+		if status, _ := state.Node(n); status.Failed() {
+			q.Places = append(q.Places, engine.PlaceOf(n, -1))
+		}
+	}
+	left, err := s.store.RunErrors(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		x.Run.Left[l.Place.Node()] = l.Error
+	}
+	for _, w := range waits {
+		if w.Kind == engine.WaitTimer || w.Kind == engine.WaitApproval || w.Kind == engine.WaitEvent {
+			y := explain.NodeWait{Node: w.Node, Begun: w.BegunAt, Until: w.Until}
+			if w.Kind == engine.WaitTimer {
+				y.Until = w.WakeAt
+			}
+			x.Run.Waits = append(x.Run.Waits, y)
+		}
+	}
+	return nil
+}
+
+// inNode reads of which node of a run an execution is.
+func (s *Executions) inNode(ctx context.Context, x *explain.Situation) error {
+	m, err := s.store.MemberOf(ctx, x.Execution.Tenant, x.Execution.ID)
+	if err != nil {
+		return err
+	}
+	run, g, err := s.runOf(ctx, x.Execution.Tenant, m.Run)
+	if err != nil {
+		return err
+	}
+	if n := m.Place.Node(); n < g.Len() {
+		x.Node = &explain.Node{Run: run.ID, Key: g.Node(n).Key, Item: m.Place.Item()}
+	}
+	return nil
+}
+
+// runOf finds a run, and the graph of its version.
+func (s *Executions) runOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (engine.WorkflowRun, *workflow.Graph, error) {
+	run, err := s.store.WorkflowRun(ctx, t, id)
+	if err != nil {
+		return run, nil, err
+	}
+	g, err := s.runner.Graph(ctx, t, run.Workflow, run.Version)
+	return run, g, err
+}
+
+// queued reads what may keep a due execution from starting.
 func (s *Executions) queued(ctx context.Context, x *explain.Situation) (err error) {
 	e := &x.Execution
 	if x.Workers, err = s.store.Workers(ctx, e.Tenant); err != nil {
@@ -57,7 +152,7 @@ func (s *Executions) queued(ctx context.Context, x *explain.Situation) (err erro
 	return err
 }
 
-// limitsOf lists the limits that an execution is under, and how far they are used; it notes the pause of its queue.
+// limitsOf lists the limits that apply to an execution, and their usage; it also sets the pause of its queue.
 func (s *Executions) limitsOf(ctx context.Context, of *explain.Situation) ([]explain.Limit, error) {
 	e, j := &of.Execution, &of.Job
 	all, err := s.store.Limits(ctx, e.Tenant)
@@ -102,7 +197,7 @@ func (s *Executions) limitsOf(ctx context.Context, of *explain.Situation) ([]exp
 	return out, s.drawn(ctx, out, draws)
 }
 
-// overlapKey is the group of what the job's overlap policy has wait.
+// overlapKey returns the group in which the job's overlap policy makes executions wait.
 func overlapKey(j job.Job, e *job.Execution) job.GroupKey {
 	x := *e
 	x.Group = job.Group{}
@@ -110,7 +205,7 @@ func overlapKey(j job.Job, e *job.Execution) job.GroupKey {
 	return x.Group.Key
 }
 
-// used counts what runs under limits on what runs at once.
+// used counts the usage of concurrency limits.
 func (s *Executions) used(ctx context.Context, e *job.Execution, queue string, ls []explain.Limit, wide bool) error {
 	if len(ls) == 0 || !wide && e.Group.Max == 0 {
 		return nil
@@ -145,7 +240,7 @@ func (s *Executions) used(ctx context.Context, e *job.Execution, queue string, l
 	return nil
 }
 
-// lending describes servers' parts of a tenant's limits, seen from a waiting execution.
+// lending holds servers' shares of a tenant's limits, seen from a waiting execution.
 type lending struct {
 	all   []engine.Lending
 	own   map[job.Partition]bool // partitions of the server that owns its partition; empty: none has a share
@@ -153,7 +248,7 @@ type lending struct {
 	total int
 }
 
-// lent reads what servers have of the limits over an execution; nothing where they share none.
+// lent reads the servers' shares of the limits on an execution; nothing if they share none.
 func (s *Executions) lent(ctx context.Context, e *job.Execution) (*lending, error) {
 	x := &lending{own: map[job.Partition]bool{}, here: map[string]int{}}
 	if s.cfg.Lent == nil {
@@ -179,7 +274,7 @@ func (x *lending) run(r *engine.Running) {
 	}
 }
 
-// hold notes who has shares of a limit, where they leave none for the server that would start the execution.
+// hold records who has shares of a limit, if they leave none for the server that would start the execution.
 func (x *lending) hold(l *explain.Limit) {
 	if l.Max == 0 || l.Scope != "tenant" && l.Scope != "queue" {
 		return
@@ -200,7 +295,7 @@ func (x *lending) hold(l *explain.Limit) {
 	}
 }
 
-// drawn asks rates when they let one more start.
+// drawn asks when rates let one more start.
 func (s *Executions) drawn(ctx context.Context, ls []explain.Limit, draws []engine.Draw) error {
 	var asked []engine.Draw
 	var of []int
@@ -224,15 +319,15 @@ func (s *Executions) drawn(ctx context.Context, ls []explain.Limit, draws []engi
 
 const (
 	priorities   = 10   // from 1, the highest
-	aheadAtOnce  = 80   // lanes that are looked at together
-	aheadPerLane = 1000 // executions that are looked at of each
+	aheadAtOnce  = 80   // lanes examined together
+	aheadPerLane = 1000 // executions examined in each
 	aheadMost    = 10_000
-	aheadAlways  = 1000 // that are counted, however long it takes
+	aheadAlways  = 1000 // counted, however long it takes
 	aheadTime    = 100 * time.Millisecond
 )
 
-// ahead counts the executions of the tenant that are to start before one, of those that need the same of a worker; more
-// says that there are more, or may be. The lanes they are in follow from that, so that no other tenant's are looked at.
+// ahead counts the executions of the tenant that should start before one, of those with the same requirements; more
+// means that there are, or may be, more. Their lanes follow from that, so that no other tenant's are read.
 func (s *Executions) ahead(ctx context.Context, e *job.Execution) (n int, more bool, err error) {
 	me := e.Ready()
 	begun := time.Now()
@@ -250,7 +345,7 @@ func (s *Executions) ahead(ctx context.Context, e *job.Execution) (n int, more b
 				continue
 			}
 			full[r.Lane()]++
-			if r.Group.Key == 0 || r.Group.Key == me.Group.Key { // another group's may be listed among what is in none
+			if r.Group.Key == 0 || r.Group.Key == me.Group.Key { // another group's may be listed with those in none
 				n++
 			}
 		}
@@ -261,7 +356,8 @@ func (s *Executions) ahead(ctx context.Context, e *job.Execution) (n int, more b
 	return n, more, nil
 }
 
-// aheadLanes are the lanes of the same class: those of its own group, which are all in its partition, and those of none.
+// aheadLanes returns the lanes of the same class: those of its own group, which are all in its partition, and those
+// of none.
 func aheadLanes(of job.Lane) (out []engine.LaneCursor) {
 	add := func(p job.Partition, g job.GroupKey) {
 		for priority := 1; priority <= priorities; priority++ {

@@ -17,7 +17,7 @@ type Failures struct {
 	From, To time.Time
 	Failed   int64
 	Retried  int64
-	Partial  bool // there were more different ones than are distinguished, or were looked at
+	Partial  bool // there were more different ones than are distinguished, or were examined
 	Groups   []FailureGroup
 }
 
@@ -30,7 +30,7 @@ type FailureGroup struct {
 	Failed      int64 // executions, or dead letters
 	Retried     int64
 	First, Last time.Time
-	Execution   job.ExecutionID // the last one that failed for good; the last one, where none did
+	Execution   job.ExecutionID // the last one that failed for good, or the last one if none did
 	Job         job.ID          // of that
 	Jobs        []FailingJob    // those with the most
 	JobsTotal   int
@@ -39,7 +39,7 @@ type FailureGroup struct {
 	by map[job.ID]*FailingJob
 }
 
-// FailingJob is a job's part.
+// FailingJob is a job's share of a group of failures.
 type FailingJob struct {
 	ID      job.ID
 	Name    string
@@ -53,7 +53,7 @@ const (
 	groupJobs      = 5
 )
 
-// groups gathers failures.
+// groups collects failures.
 type groups map[job.Fingerprint]*FailureGroup
 
 func (gs groups) add(f engine.Failure) *FailureGroup {
@@ -86,7 +86,7 @@ func (gs groups) add(f engine.Failure) *FailureGroup {
 	return g
 }
 
-// ranked are the groups with the most, and the names of their jobs.
+// ranked returns the largest groups, with the names of their jobs.
 func (s *Views) ranked(ctx context.Context, t tenant.ID, gs groups, limit int) ([]FailureGroup, error) {
 	all := make([]FailureGroup, 0, len(gs))
 	for _, g := range gs {
@@ -120,7 +120,7 @@ func (s *Views) ranked(ctx context.Context, t tenant.ID, gs groups, limit int) (
 	return all, err
 }
 
-// Failures says what executions of the tenant, or of one of its jobs, failed with lately.
+// Failures returns recent failures of the tenant's executions, or of one of its jobs, in groups.
 func (s *Views) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref, back time.Duration, limit int) (out Failures, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -129,7 +129,7 @@ func (s *Views) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref
 	out.From = out.To.Add(-back).Truncate(time.Hour)
 	f := engine.FailureFilter{Tenant: p.Tenant, From: out.From}
 	if of != nil {
-		j, err := s.store.Job(ctx, p.Tenant, *of)
+		j, err := s.find(ctx, p.Tenant, *of)
 		if err != nil {
 			return out, err
 		}
@@ -144,7 +144,7 @@ func (s *Views) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref
 	for _, x := range fs {
 		if x.Fingerprint == (job.Fingerprint{}) {
 			if out.Partial = true; of != nil {
-				continue // of which job they were is not known
+				continue // their job is unknown
 			}
 		}
 		gs.add(x)
@@ -154,7 +154,7 @@ func (s *Views) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref
 	return out, err
 }
 
-// DeadGroups are dead letters by what they died of.
+// DeadGroups groups dead letters by error.
 type DeadGroups struct {
 	Total   engine.Total
 	Looked  int
@@ -162,7 +162,7 @@ type DeadGroups struct {
 	Groups  []FailureGroup
 }
 
-// DeadGroups says what the latest dead letters died of.
+// DeadGroups returns the errors of the latest dead letters, in groups.
 func (s *Views) DeadGroups(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, limit int) (out DeadGroups, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -205,7 +205,7 @@ func (s *Views) DeadGroups(ctx context.Context, p tenant.Principal, f engine.Dea
 	return out, err
 }
 
-// ignore is an error, unless it is one that does not matter.
+// ignore returns err, unless it does not matter.
 func ignore(err, but error) error {
 	if errors.Is(err, but) {
 		return nil

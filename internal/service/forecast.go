@@ -12,12 +12,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Forecast says how many executions schedules will make, minute by minute.
+// Forecast predicts how many executions schedules will create, minute by minute.
 type Forecast struct {
 	Minutes   []Minute // those with any, in order
-	Herds     []Herd   // the fullest, those with the most first
+	Herds     []Herd   // the fullest minutes, fullest first
 	Truncated bool     // there were too many jobs, or too many instants, to count them all, or to count them at once
-	Spread    *Spread  // how herds can be taken apart, if that was asked for and they can
+	Spread    *Spread  // how to spread the herds, if requested and possible
 }
 
 // Minute counts the instants in a minute.
@@ -26,25 +26,25 @@ type Minute struct {
 	Count int64
 }
 
-// Herd is a minute in which uncommonly many come together, and the jobs that bring the most.
+// Herd is a minute in which unusually many instants fall together, and the jobs with the most of them.
 type Herd struct {
 	Minute
 	Jobs []HerdJob
 }
 
-// HerdJob is a job's part in a herd.
+// HerdJob is a job's share of a herd.
 type HerdJob struct {
 	ID    job.ID
 	Name  string
 	Count int64
 }
 
-// What a forecast counts is bounded, so that none holds up the server.
+// What a forecast counts is limited, so that none blocks the server.
 const (
 	maxForecast     = 100_000   // jobs
 	maxInstants     = 3_000_000 // of all jobs together
-	alwaysJobs      = 2_000     // that are looked at, however long it takes
-	alwaysInstants  = 100_000   // that are counted, however long it takes
+	alwaysJobs      = 2_000     // examined, however long it takes
+	alwaysInstants  = 100_000   // counted, however long it takes
 	alwaysWhole     = 50        // jobs of which all are
 	maxHerds        = 10
 	herdJobs        = 5
@@ -63,7 +63,8 @@ type counted struct {
 	plans   job.Schedule // as it is written
 }
 
-// each calls f with each instant of the job after one and before another, and how many fires there are at it, until it says no.
+// each calls f with each instant of the job after one and before another, with the number of fires at it, until f
+// returns false.
 func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool) {
 	if c.at.After(after) {
 		after = c.at
@@ -82,10 +83,10 @@ func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool
 	}
 }
 
-// free says that what the job fires at an instant does not hang on what it fired before.
+// free reports whether the job's fires at an instant do not depend on earlier fires.
 func (c counted) free() bool { return c.plan != nil && c.at.IsZero() && !c.allowed.bounded }
 
-// in counts the instants of a job that is free in a minute, after one and before another.
+// in counts the instants of a free job in a minute, after one and before another.
 func (c counted) in(minute, after, until time.Time) (n int64) {
 	if before := minute.Add(-time.Nanosecond); before.After(after) {
 		after = before
@@ -99,8 +100,8 @@ func (c counted) in(minute, after, until time.Time) (n int64) {
 	return n
 }
 
-// Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
-// runs and pauses let through. What an overlap policy will skip nobody knows yet.
+// Forecast counts what the tenant's schedules will fire within a time from now, given their bounds, calendars,
+// numbers of runs and pauses. It is not yet known what the overlap policy will skip.
 func (s *Views) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Forecast{}, err
@@ -165,7 +166,7 @@ func (l *load) minutes() (out []Minute) {
 	return out
 }
 
-// countable reads the jobs that are to fire.
+// countable reads the jobs that will fire.
 func (s *Views) countable(ctx context.Context, ps *plans, hurry hurry, out *Forecast) ([]counted, error) {
 	var jobs []counted
 	looked := 0
@@ -194,13 +195,13 @@ func (s *Views) countable(ctx context.Context, ps *plans, hurry hurry, out *Fore
 	return jobs, nil
 }
 
-// toCount is a job as a forecast counts it; false if it will not fire, or cannot.
+// toCount returns a job in the form that a forecast counts; false if it will not or cannot fire.
 func (s *Views) toCount(ctx context.Context, ps *plans, j job.Job, out *Forecast) (c counted, ok bool, err error) {
 	if j.State == job.Paused && j.PausedTill.IsZero() {
 		return c, false, nil
 	}
 	c = counted{id: j.ID, name: j.Name, at: j.PausedTill, plans: j.Schedule}
-	if j.Schedule.Type.OneOff() {
+	if !j.Schedule.Type.Recurs() {
 		if at := j.Schedule.At; at.After(c.at) {
 			c.at = at
 		}
@@ -248,7 +249,7 @@ func (c *counted) catchUp(j job.Job) {
 	}
 }
 
-// herds are the fullest minutes, if they are much fuller than others.
+// herds returns the fullest minutes, if they are much fuller than others.
 func herds(minutes []Minute, average int64) []Herd {
 	least := max(smallestHerd, timesTheAverage*average)
 	var out []Herd
@@ -261,7 +262,7 @@ func herds(minutes []Minute, average int64) []Herd {
 	return out[:min(len(out), maxHerds)]
 }
 
-// gather finds the jobs that bring the most to each herd.
+// gather finds the jobs with the most instants in each herd.
 func gather(hs []Herd, jobs []counted, now, until time.Time) {
 	if len(hs) == 0 {
 		return
@@ -293,7 +294,7 @@ func gather(hs []Herd, jobs []counted, now, until time.Time) {
 	}
 }
 
-// add keeps a job if it is among those that bring the most.
+// add keeps a job if it is among those with the most.
 func (h *Herd) add(x HerdJob) {
 	i, _ := slices.BinarySearchFunc(h.Jobs, x, func(a, b HerdJob) int {
 		if a.Count >= b.Count {

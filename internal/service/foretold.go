@@ -9,14 +9,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// A forecast of very many jobs takes long. Whoever asks for one gets what can be counted in a short time, which says that it is
-// not all, and the whole is counted behind it; whoever asks in the minutes after that gets the whole at once.
+// A forecast of very many jobs takes long. The first caller gets what can be counted in a short time, marked as
+// incomplete, while the whole is counted in the background; callers in the following minutes get the whole at once.
 const (
-	foretellTime = 80 * time.Millisecond // after which one who waits gets what there is
-	foretoldPart = 5 * time.Second       // for which what there was is given again, while the whole is counted
-	foretoldAge  = time.Minute           // for which a forecast is given again
-	foretoldOld  = 20 * time.Second      // after which it is counted again meanwhile
-	foretellMost = time.Minute           // for which one is counted at all
+	foretellTime = 80 * time.Millisecond // after which a waiting caller gets what there is
+	foretoldPart = 5 * time.Second       // how long a part is reused, while the whole is counted
+	foretoldAge  = time.Minute           // how long a forecast is reused
+	foretoldOld  = 20 * time.Second      // after which it is recounted in the background
+	foretellMost = time.Minute           // how long counting may take at all
 	foretoldMost = 100                   // that are kept
 )
 
@@ -34,7 +34,7 @@ type foretold struct {
 	part bool // it is what there was time for
 }
 
-// foretelling keeps forecasts that took long.
+// foretelling caches forecasts that took long.
 type foretelling struct {
 	mu   sync.Mutex
 	kept map[asked]foretold // guarded by mu
@@ -50,16 +50,16 @@ func newForetelling() *foretelling {
 	return f
 }
 
-// Close ends what the service does behind its answers.
+// Close ends the service's background work.
 func (s *Views) Close() {
 	s.foretold.stop()
 	s.foretold.wg.Wait()
 }
 
-// hurry says whether a share of the time is over.
+// hurry reports whether a share of the time is used up.
 type hurry func(share float64) bool
 
-// foretell answers with a forecast, of which count makes all that there is time for.
+// foretell returns a forecast, of which count computes as much as time allows.
 func (s *Views) foretell(ctx context.Context, of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) (Forecast, error) {
 	f := s.foretold
 	now := s.now()
@@ -89,7 +89,7 @@ func (s *Views) foretell(ctx context.Context, of asked, count func(ctx context.C
 	return out, err
 }
 
-// keepForetold keeps a forecast for whoever asks next; a part of one only where there is nothing better.
+// keepForetold caches a forecast for later callers; an incomplete one only if there is nothing better.
 func (s *Views) keepForetold(of asked, x foretold) {
 	f := s.foretold
 	f.mu.Lock()
@@ -105,12 +105,12 @@ func (s *Views) keepForetold(of asked, x foretold) {
 	f.kept[of] = x
 }
 
-// foretellAll counts a whole forecast behind the answer, unless that is being done, or too many are.
+// foretellAll counts a whole forecast in the background, unless that is in progress, or too many are.
 func (s *Views) foretellAll(of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) {
 	f := s.foretold
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.busy[of] || len(f.busy) > 0 || f.ctx.Err() != nil { // one at a time: it is for looking at, and others work
+	if f.busy[of] || len(f.busy) > 0 || f.ctx.Err() != nil { // one at a time: forecasts are only for display, and must not slow down real work
 		return
 	}
 	f.busy[of] = true
@@ -128,7 +128,7 @@ func (s *Views) foretellAll(of asked, count func(ctx context.Context, hurry hurr
 	})
 }
 
-// since is a forecast without what has passed.
+// since returns a forecast without the past.
 func (f foretold) since(now time.Time) Forecast {
 	out := f.Forecast
 	now = now.Truncate(time.Minute)

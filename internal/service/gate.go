@@ -9,18 +9,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// gate lets concurrent creations share a commit. The first goes at once; whatever
-// comes while commits are on their way goes with the next. Each is answered after
-// the commit that carries it, and fails only for what is wrong with itself, or
-// with the store.
+// gate lets concurrent creations share a commit. The first goes at once; those that arrive while commits are in
+// progress go with the next. Each is answered after its commit, and fails only because of itself, or the store.
 type gate struct {
 	store  engine.Jobs
 	direct bool // nothing is shared
 
 	mu      sync.Mutex
 	waiting []*passage // guarded by mu
-	jobs    int        // guarded by mu: that those who wait carry
-	going   int        // guarded by mu: commits on their way
+	jobs    int        // guarded by mu: jobs of the waiting creations
+	going   int        // guarded by mu: commits in progress
 }
 
 // passage is one creation on its way through the gate.
@@ -35,8 +33,9 @@ type answer struct {
 	err     error
 }
 
-// What waits is bounded in number, in jobs and in time: where the store is slow, more is turned away at once, so that
-// results and beats, which share the store with at most three commits of a bounded size, are not held up.
+// The waiting creations are limited in number, in jobs and in time: if the store is slow, more are refused at once,
+// so that results and heartbeats, which share the store with at most three commits of a limited size, are not
+// delayed.
 const (
 	maxShared      = 1000             // creations in a commit …
 	maxSharedJobs  = MaxBatch         // … and jobs
@@ -47,7 +46,7 @@ const (
 	patience       = 25 * time.Second // of a commit, which may carry ten thousand jobs
 )
 
-// pass stores one creation. When ctx ends first, it may be stored or not.
+// pass stores one creation. If ctx ends first, it may or may not be stored.
 func (g *gate) pass(ctx context.Context, c engine.Creation) (engine.Created, error) {
 	if g.direct {
 		out, err := g.store.CreateJobs(ctx, []engine.Creation{c})

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// SearchExecutions lists executions of the tenant, those with the latest scheduled time first. A text that is an id finds the
-// execution, or those of the job, that has it. A page may end early, where little of what was looked at is chosen.
+// SearchExecutions lists executions of the tenant, latest scheduled time first. A text that is an id finds the
+// execution, or the executions of the job, with that id. A page may end early if few of the examined rows match.
 func (s *Executions) SearchExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.ExecutionPage{}, err
@@ -28,7 +28,7 @@ func (s *Executions) SearchExecutions(ctx context.Context, p tenant.Principal, f
 	return s.store.FindExecutions(ctx, f, page)
 }
 
-// executionsOf lists what an id means: an execution, or a job's executions, of which one may have its id.
+// executionsOf lists what an id refers to: an execution, or a job's executions, one of which may have its id.
 func (s *Executions) executionsOf(ctx context.Context, f engine.ExecutionFilter, id job.ID, page engine.Page) (engine.ExecutionPage, error) {
 	f.Text = ""
 	e, err := s.store.Execution(ctx, f.Tenant, job.ExecutionID(id))
@@ -59,8 +59,8 @@ func (s *Executions) executionsOf(ctx context.Context, f engine.ExecutionFilter,
 // exportPage sets how many executions an export reads at once.
 const exportPage = 1000
 
-// ExportExecutions calls f with all executions that a filter chooses, page after page, those with the latest scheduled time
-// first. What comes or changes meanwhile may be in it or not; nothing is in it twice.
+// ExportExecutions calls f with all executions that a filter selects, page by page, latest scheduled time first.
+// Executions that change meanwhile may or may not be included; none is included twice.
 func (s *Executions) ExportExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page func([]job.Execution) error) error {
 	at := engine.Page{Limit: exportPage, Uncounted: true}
 	for {

@@ -5,18 +5,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// identity identifies a job to be created: its id, and the group that follows from its concurrency key, or from the id.
+// identity identifies a job to be created: its id, and the group derived from its concurrency key, or from the id.
 type identity struct {
 	place int // of its definition
 	id    job.ID
 	group job.Group
 }
 
-// identify gives jobs their ids, and lists them in the order of these. One-off jobs in a row share a partition, so that what is
-// stored together lies together in the store's order of what is ready; a few only, since a dispatcher reads all partitions
-// abreast. Jobs that fire at once, and that nothing tells from each other but what they do, get the ids of bundles, by which a
-// store may keep them together: those in a row, or, where they are of groups, those of one partition, in their order. keys are
-// the values of the concurrency keys.
+// identify gives jobs their ids, and lists them in the order of these. Consecutive one-off jobs share a partition, so
+// that what is stored together is adjacent in the store's order of ready executions; only a few do, since a
+// dispatcher reads all partitions in parallel. Jobs that fire at once and differ only in what they do get the ids of
+// bundles, by which a store may keep them together: consecutive ones or, if they are of groups, those of one
+// partition, in their order. keys are the values of the concurrency keys.
 func (s *Jobs) identify(t tenant.ID, defs []job.Definition, keys []string) []identity {
 	ids := identities{out: make([]identity, 0, len(defs)), all: len(defs)}
 	for i := 0; i < len(defs); {
@@ -31,7 +31,7 @@ func (s *Jobs) identify(t tenant.ID, defs []job.Definition, keys []string) []ide
 				i++
 				continue
 			}
-			ids.bundle(g.Partition()) // what comes before it of its group has lesser ids
+			ids.bundle(g.Partition()) // earlier ones of its group have lesser ids
 		}
 		if row := inARow(defs[i:]); row >= job.BundleLeast {
 			made := job.BundleIDs(newID(), s.place(job.Bundle), row)
@@ -57,7 +57,7 @@ func (s *Jobs) identify(t tenant.ID, defs []job.Definition, keys []string) []ide
 	return ids.out
 }
 
-// identities are those of jobs that are to be created together, and the jobs that wait for others with which they may share a
+// identities are those of jobs to be created together, and the jobs that wait for others with which they may share a
 // bundle: for each partition a chain of them.
 type identities struct {
 	out    []identity
@@ -66,16 +66,16 @@ type identities struct {
 	links  []link // by place
 }
 
-// chain names the first and the last place of the waiting ones, and how many they are.
+// chain holds the first and the last index of the waiting ones, and their number.
 type chain struct{ first, last, n int }
 
-// link is one that waits, and the next behind it.
+// link is a waiting one, and the next after it.
 type link struct {
 	group job.Group
 	next  int
 }
 
-// wait has a job wait for others of its partition; when they are as many as fit into a bundle, they become one.
+// wait makes a job wait for others of its partition; when they fill a bundle, they become one.
 func (ids *identities) wait(place int, g job.Group) {
 	if ids.links == nil {
 		ids.links = make([]link, ids.all)
@@ -93,7 +93,7 @@ func (ids *identities) wait(place int, g job.Group) {
 	}
 }
 
-// bundle gives those of a partition that wait the ids of one bundle, unless they are too few.
+// bundle gives the waiting ones of a partition the ids of one bundle, unless they are too few.
 func (ids *identities) bundle(p job.Partition) {
 	c := &ids.chains[p]
 	if c.n == 0 {
@@ -112,12 +112,12 @@ func (ids *identities) bundle(p job.Partition) {
 	c.n = 0
 }
 
-// alike reports whether a job fires at once, and nothing but its group tells it from others of its kind.
+// alike reports whether a job fires at once, and only its group distinguishes it from others of its kind.
 func alike(d *job.Definition) bool {
 	return d.Schedule.Type == job.Immediate && d.UniqueKey == "" && !d.Asleep
 }
 
-// inARow returns how many definitions, from the first on, are alike and under no limit of their own; no more than make a bundle.
+// inARow returns how many definitions, from the first on, are alike and without their own limit; at most a bundle.
 func inARow(defs []job.Definition) (n int) {
 	for n < min(len(defs), job.Bundle) && alike(&defs[n]) && defs[n].MaxConcurrent == 0 && defs[n].Rate.IsZero() {
 		n++
@@ -125,7 +125,7 @@ func inARow(defs []job.Definition) (n int) {
 	return n
 }
 
-// place is the partition of the next one-off jobs.
+// place returns the partition of the next one-off jobs.
 func (s *Jobs) place(n uint64) job.Partition {
 	return job.Partition((s.placed.Add(n) - 1) / job.Bundle % job.Partitions)
 }

@@ -34,12 +34,12 @@ func (s *Access) Keys(ctx context.Context, p tenant.Principal) ([]engine.Key, er
 	return append(own, all...), err
 }
 
-// AddKey keeps an API key, of which k says all but when it was made. named is the tenant that was asked for, or "".
+// AddKey stores an API key, given in k except for its creation time. named is the requested tenant, or "".
 func (s *Access) AddKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, once Once[engine.Key]) (engine.Key, []byte, error) {
 	return s.addKey(ctx, p, named, k, nil, once)
 }
 
-// addKey keeps a key, in place of another one where that is given.
+// addKey stores a key, replacing another one if that is given.
 func (s *Access) addKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, old *engine.Replaced, once Once[engine.Key]) (engine.Key, []byte, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return k, nil, err
@@ -109,7 +109,7 @@ func checkKey(k engine.Key) (v job.Invalids) {
 	return v
 }
 
-// RotateKey keeps a key in place of another of the tenant's, which continues working for a while.
+// RotateKey replaces one of the tenant's keys, which continues to work for a while.
 func (s *Access) RotateKey(ctx context.Context, p tenant.Principal, id string, k engine.Key, overlap time.Duration, once Once[engine.Key]) (engine.Key, []byte, error) {
 	old, err := s.KeyOf(ctx, p, id)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Access) RotateKey(ctx context.Context, p tenant.Principal, id string, k
 	}
 	k.Name, k.Role = old.Name, old.Role
 	if k.ExpiresAt.IsZero() {
-		k.ExpiresAt = old.ExpiresAt // a key that was to end does not become one that never does
+		k.ExpiresAt = old.ExpiresAt // an expiring key is not replaced by one that never expires
 	}
 	if !old.Works(s.now()) {
 		return k, nil, &NotDone{"rotate", "The key has expired or was revoked; make a new one."}
@@ -147,7 +147,7 @@ func (s *Access) KeyOf(ctx context.Context, p tenant.Principal, id string) (engi
 	return k, err
 }
 
-// RevokeKey revokes one of the tenant's API keys. It is refused within a few seconds.
+// RevokeKey revokes one of the tenant's API keys. Servers refuse it within a few seconds.
 func (s *Access) RevokeKey(ctx context.Context, p tenant.Principal, id string) (engine.Key, error) {
 	k, err := s.KeyOf(ctx, p, id)
 	if err != nil {

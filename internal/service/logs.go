@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// LogQuery asks for a part of an execution's log.
+// LogQuery selects a part of an execution's log.
 type LogQuery struct {
 	Attempt int // its number; 0: all
 	From    job.LogPlace
@@ -31,7 +31,7 @@ type LoggedLine struct {
 
 const (
 	logChunks = 16      // that are read at once
-	logBytes  = 1 << 20 // of text that one page holds, about
+	logBytes  = 1 << 20 // approximate text that one page holds
 )
 
 // Log reads a part of an execution's log, attempt by attempt.

@@ -23,9 +23,9 @@ const (
 	CaughtUp   Outcome = "caught_up"  // it was missed, and its execution started later
 	Backfilled Outcome = "backfilled" // a backfill made its execution, and that has started
 	PassedOver Outcome = "skipped"    // with the reason
-	Missed     Outcome = "missed"     // it passed while nobody fired, and is not caught up
+	Missed     Outcome = "missed"     // it passed while no server was running, and is not caught up
 	Excluded   Outcome = "excluded"   // by the calendar
-	Held       Outcome = "paused"     // it has come while the job is paused; when that ends, the catch-up policy judges
+	Held       Outcome = "paused"     // it has come while the job is paused; when that ends, the catch-up policy decides
 	Planned    Outcome = "planned"
 )
 
@@ -46,17 +46,17 @@ type Occurrences struct {
 }
 
 const (
-	maxRecords = 20_000 // executions that are read at once
-	maxLooksOn = 20     // further looks for one page of occurrences
+	maxRecords = 20_000 // executions read at once
+	maxLooksOn = 20     // further reads for one page of occurrences
 )
 
-// Occurrences lists the instants of a job in [from, to) and the outcome of each, earliest first. Those of an earlier
-// schedule are there as far as they left a record.
+// Occurrences lists the instants of a job in [from, to) and the outcome of each, earliest first. It includes those of
+// an earlier schedule as far as they left a record.
 func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time, page engine.Page) (out Occurrences, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return out, err
 	}
@@ -72,7 +72,7 @@ func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.R
 		return out, err
 	}
 	all := t.occurrences()
-	for looks := 0; len(all) <= page.Limit && t.end.Before(to) && looks < maxLooksOn; looks++ { // there may be little, or nothing, to tell of many instants
+	for looks := 0; len(all) <= page.Limit && t.end.Before(to) && looks < maxLooksOn; looks++ { // many instants may have little or nothing to list
 		if err := t.read(ctx, t.end, to, schedule.MaxPreview); err != nil {
 			return out, err
 		}
@@ -93,7 +93,8 @@ func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.R
 	return out, err
 }
 
-// countOccurrences counts what there is in [from, to): exactly, as far as totals are, and then as densely as the plan continues.
+// countOccurrences counts the occurrences in [from, to): exactly, as far as totals are, and then assuming that the
+// plan continues as densely.
 func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to time.Time) (n engine.Total, err error) {
 	t := &timetable{s: s, j: like.j, ps: like.ps}
 	for looks := 0; from.Before(to) && n.Count <= engine.TotalExact && looks < 2*engine.TotalExact/schedule.MaxPreview; looks++ {
@@ -107,7 +108,7 @@ func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to t
 		return n, nil
 	}
 	n.Estimate = true
-	if t.j.Schedule.Type.OneOff() {
+	if !t.j.Schedule.Type.Recurs() {
 		return n, nil
 	}
 	plan, err := t.ps.plan(ctx, t.j)
@@ -117,7 +118,7 @@ func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to t
 	if !t.last.IsZero() && t.last.Before(to) {
 		to = t.last
 	}
-	plan.Calendar = nil // what is left out is listed, too
+	plan.Calendar = nil // excluded instants are listed, too
 	begin, seen := from.Add(-1), int64(0)
 	for at, ok := plan.Next(begin); ok && at.Before(to); at, ok = plan.Next(at) {
 		if seen++; seen == maxCounted {
@@ -133,7 +134,7 @@ func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to t
 // maxCounted limits how many instants beyond the examined ones are counted one by one.
 const maxCounted = 100_000
 
-// around fills in what is left open of a range of time.
+// around determines the open ends of a range of time.
 func around(from, to, now time.Time) (time.Time, time.Time) {
 	const day = 24 * time.Hour
 	switch {
@@ -151,18 +152,18 @@ func around(from, to, now time.Time) (time.Time, time.Time) {
 	return from.Truncate(time.Microsecond), to.Truncate(time.Microsecond)
 }
 
-// timetable holds what is known of a job's instants in a period.
+// timetable holds a job's known instants in a period.
 type timetable struct {
 	s       *Jobs
 	j       job.Job
 	ps      *plans
 	planned []schedule.Instant
-	ahead   int64                   // instants that are still to be fired before these, where their number is bounded
-	last    time.Time               // nothing is planned from then on; zero: that is not known
+	ahead   int64                   // instants to be fired before these, if their number is limited
+	last    time.Time               // nothing is planned from then on; zero: unknown
 	records map[int64]job.Execution // by the microsecond they are scheduled at
 	long    []job.Execution         // records of several instants
 	end     time.Time               // what is read is all before it
-	always  bool                    // also what the schedule would have fired before the job was made
+	always  bool                    // including what the schedule would have fired before the job was created
 }
 
 // read reads up to n planned instants in [from, to), and the records of that time.
@@ -186,7 +187,7 @@ func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
 		if page.Cursor = found.Next; page.Cursor == "" {
 			break
 		}
-		if read >= maxRecords { // the latest come first: begin again with half of the time
+		if read >= maxRecords { // the latest come first: start again with half of the time
 			half := from.Add(t.end.Sub(from) / 2).Truncate(time.Microsecond)
 			if !half.After(from) {
 				break
@@ -197,11 +198,11 @@ func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
 	return t.before(ctx, from)
 }
 
-// plan reads the planned instants. What a job without any record of it planned before it was made, or before its last
-// change, is not among them.
+// plan reads the planned instants. It omits those from before the job was created or last changed, if there is no
+// record of them.
 func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	t.planned = nil
-	if t.j.Schedule.Type.OneOff() {
+	if !t.j.Schedule.Type.Recurs() {
 		j := t.s.planned(ctx, t.j, t.ps)
 		if at := j.NextRunAt; !at.IsZero() && !at.Before(from) && at.Before(to) {
 			t.planned = []schedule.Instant{{UTC: at}}
@@ -236,8 +237,8 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	return nil
 }
 
-// bound finds out after which instant nothing is planned: of a job that is over what is latest of its records, else what
-// the number of runs that are left comes to. It counts the instants that are still to be fired before from, too.
+// bound determines the last planned instant: for a finished job the latest of its records, otherwise from the
+// remaining number of runs. It also counts the instants to be fired before from.
 func (t *timetable) bound(ctx context.Context, plan schedule.Plan, from, to time.Time) error {
 	t.ahead, t.last = 0, time.Time{}
 	if t.always {
@@ -271,7 +272,7 @@ func (t *timetable) bound(ctx context.Context, plan schedule.Plan, from, to time
 	return nil
 }
 
-// note takes in a record of the schedule. Of two for one instant that which ran counts, and of these the latest.
+// note adds a record of the schedule. Of two for one instant the one that ran counts, and of these the latest.
 func (t *timetable) note(e job.Execution) {
 	if !e.Trigger.OfItself() {
 		return
@@ -281,12 +282,12 @@ func (t *timetable) note(e job.Execution) {
 	}
 	at := e.ScheduledAt.UnixMicro()
 	was, ok := t.records[at]
-	if !ok || was.Status == job.Skipped && e.Status != job.Skipped || was.Status == job.Skipped == (e.Status == job.Skipped) && slices.Compare(e.ID[:], was.ID[:]) > 0 {
+	if !ok || was.PassedOver() && !e.PassedOver() || was.PassedOver() == e.PassedOver() && slices.Compare(e.ID[:], was.ID[:]) > 0 {
 		t.records[at] = e
 	}
 }
 
-// before looks for a record of several instants that begins before the time and reaches into it.
+// before looks for a record of several instants that begins before the period and extends into it.
 func (t *timetable) before(ctx context.Context, from time.Time) error {
 	found, err := t.s.store.FindExecutions(ctx, engine.ExecutionFilter{
 		Tenant: t.j.Tenant, Job: t.j.ID, Statuses: []job.Status{job.Skipped}, Until: from,
@@ -299,7 +300,7 @@ func (t *timetable) before(ctx context.Context, from time.Time) error {
 	return err
 }
 
-// occurrences returns what is known, in order.
+// occurrences returns the known occurrences, in order.
 func (t *timetable) occurrences() []Occurrence {
 	var out []Occurrence
 	left := t.j.Schedule.MaxRuns - t.j.Runs - t.ahead
@@ -344,7 +345,7 @@ func (t *timetable) occurrences() []Occurrence {
 	return out
 }
 
-// covered finds the record that stands for an instant among others.
+// covered finds the record that covers an instant among others.
 func (t *timetable) covered(at time.Time) (job.Execution, bool) {
 	for _, e := range t.long {
 		to, err := time.Parse(time.RFC3339, e.Metadata["to"])
@@ -355,14 +356,14 @@ func (t *timetable) covered(at time.Time) (job.Execution, bool) {
 	return job.Execution{}, false
 }
 
-// waitsFor says of what waits why it was made, where that was not its schedule.
+// waitsFor returns why a waiting execution was created, if not by its schedule.
 var waitsFor = map[job.Trigger]string{job.ByCatchUp: string(CaughtUp), job.ByBackfill: string(Backfilled)}
 
-// recorded is the occurrence that an execution stands for.
+// recorded returns the occurrence of an execution.
 func (t *timetable) recorded(e job.Execution) Occurrence {
 	o := Occurrence{At: e.ScheduledAt, Outcome: Ran, Execution: e.ID, Status: e.Status}
 	switch {
-	case e.Status == job.Skipped:
+	case e.PassedOver():
 		o.Outcome, o.Reason = PassedOver, e.Metadata["reason"]
 		if o.Reason == "" && e.Error != nil {
 			o.Reason = string(job.SkipUnique)

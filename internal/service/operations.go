@@ -12,14 +12,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Selection chooses dead letters: by their ids, or, if there are none, by a filter.
+// Selection selects dead letters: by their ids or, if there are none, by a filter.
 type Selection struct {
 	IDs    []job.ExecutionID
 	Filter engine.DeadLetterFilter
-	Print  job.Fingerprint // of what the filter chooses, what died of this; zero: of anything
+	Print  job.Fingerprint // only those that died of this error; zero: any
 }
 
-// chooses reports whether what died of an error is chosen.
+// chooses reports whether a dead letter with an error is selected.
 func (s *Selection) chooses(why *job.Error) bool {
 	if s.Print == (job.Fingerprint{}) {
 		return true
@@ -28,7 +28,7 @@ func (s *Selection) chooses(why *job.Error) bool {
 	return print == s.Print
 }
 
-// spec is a selection as an operation keeps it.
+// spec is a selection in stored form.
 type spec struct {
 	IDs    []string       `json:"ids,omitempty"`
 	Job    string         `json:"job,omitempty"`
@@ -95,8 +95,8 @@ func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
 	return s, nil
 }
 
-// settled is the selection as of an instant: what dies later is never part of it, so that what is redriven and dies
-// again is not redriven forever; nor is what the tenant may not see any more.
+// settled returns the selection as of an instant: later dead letters are never part of it, so that what is redriven
+// and dies again is not redriven forever; nor is what the tenant may not see any more.
 func (s Selection) settled(t tenant.ID, since, now time.Time) Selection {
 	s.Filter.Tenant = t
 	if s.Filter.From.Before(since) {
@@ -114,11 +114,11 @@ func (s Selection) settled(t tenant.ID, since, now time.Time) Selection {
 	return s
 }
 
-// Chosen says how many dead letters a selection matches.
+// Chosen reports how many dead letters a selection matches.
 type Chosen struct {
 	Count   int64
 	About   bool // as it is estimated
-	AtLeast bool // not all were looked at
+	AtLeast bool // not all were examined
 }
 
 // CountDead returns how many dead letters match now.
@@ -154,7 +154,7 @@ func (s *Operations) count(ctx context.Context, sel Selection) (n Chosen, err er
 	return n, nil
 }
 
-// countPrint looks at what each dead letter died of, for as long as a sample may take.
+// countPrint examines the error of each dead letter, for as long as a sample may take.
 func (s *Operations) countPrint(ctx context.Context, sel Selection) (n Chosen, err error) {
 	page := engine.Page{Limit: deadLooked}
 	for began := s.now(); ; {
@@ -178,8 +178,8 @@ func (s *Operations) countPrint(ctx context.Context, sel Selection) (n Chosen, e
 	}
 }
 
-// Begin begins an operation over dead letters, at a rate a second (0: as fast as it goes). What dies after it began is
-// not part of it.
+// Begin begins an operation over dead letters, at a rate per second (0: unlimited). It does not include those that
+// die after it began.
 func (s *Operations) Begin(ctx context.Context, p tenant.Principal, kind job.OperationKind, sel Selection, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
@@ -220,7 +220,7 @@ func (s *Operations) begin(ctx context.Context, p tenant.Principal, o job.Operat
 	return o, nil, nil
 }
 
-// rouse tells the runner of an operation that was added here.
+// rouse notifies the runner of an operation that was added here.
 func (s *shared) rouse() {
 	select {
 	case s.wake <- struct{}{}:
@@ -244,8 +244,8 @@ func (s *Operations) FindOperations(ctx context.Context, p tenant.Principal, pag
 	return s.store.FindOperations(ctx, p.Tenant, page)
 }
 
-// CancelOperation ends an operation that runs; what it has done stays. *NotDone if it has finished otherwise, or is the rest of
-// a deletion.
+// CancelOperation ends a running operation; what it has done stays. *NotDone if it has finished otherwise, or is the
+// rest of a deletion.
 func (s *Operations) CancelOperation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Operation{}, err

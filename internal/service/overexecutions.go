@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ExecutionSelection chooses executions: by their ids, or, if there are none, by a filter.
+// ExecutionSelection selects executions: by their ids or, if there are none, by a filter.
 type ExecutionSelection struct {
 	IDs    []job.ExecutionID
 	Filter engine.ExecutionFilter
@@ -23,7 +23,7 @@ type ExecutionSelection struct {
 type ExecutionAction struct {
 	Kind    job.OperationKind // job.OpCancelExecutions or job.OpRetryExecutions
 	Reason  string            // of a cancel
-	Payload []byte            // of a retry; nil: each one's own
+	Payload []byte            // of a retry; nil: each keeps its own
 }
 
 // ExecutionsSample describes a selection before anything is done to it.
@@ -32,7 +32,7 @@ type ExecutionsSample struct {
 	Executions []job.Execution // the first few
 }
 
-// overExecutions is an operation over executions as it is kept: the selection, what is done, and how far it has come.
+// overExecutions is an operation over executions in stored form: the selection, the action, and the progress.
 type overExecutions struct {
 	IDs      []string        `json:"ids,omitempty"`
 	Job      string          `json:"job,omitempty"`
@@ -49,8 +49,8 @@ type overExecutions struct {
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	asker
 
-	Cursor string `json:"cursor,omitempty"` // behind the last that was done
-	Last   string `json:"last,omitempty"`   // the last that was done, of ids
+	Cursor string `json:"cursor,omitempty"` // after the last one done
+	Last   string `json:"last,omitempty"`   // the last one done, of ids
 
 	ids    []job.ExecutionID
 	filter engine.ExecutionFilter
@@ -94,7 +94,7 @@ func (a ExecutionAction) fits() (usual, all []job.Status) {
 	return []job.Status{job.Failed, job.TimedOut}, all
 }
 
-// settle checks a selection and what is to be done, and ends the selection with the instant.
+// settle checks a selection and an action, and limits the selection to the instant.
 func (s *Operations) settle(ctx context.Context, p tenant.Principal, sel *ExecutionSelection, a ExecutionAction, now time.Time) error {
 	var v job.Invalids
 	if !job.ValidNote(a.Reason) {
@@ -145,13 +145,14 @@ func (s *Operations) settle(ctx context.Context, p tenant.Principal, sel *Execut
 		f.From, f.Until, id = e.ScheduledAt, e.ScheduledAt.Add(time.Microsecond), e.Job
 	}
 	if !f.Job.IsZero() && f.Job != id {
-		f.Until = f.From // of two jobs at once there is none
+		f.Until = f.From // nothing belongs to two jobs at once
 	}
 	f.Job = id
 	return nil
 }
 
-// SampleExecutions says how many executions a selection comes to, and which the first are, if an action may be done to them.
+// SampleExecutions returns how many executions a selection matches, and the first of them, if an action may be
+// applied to them.
 func (s *Operations) SampleExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -162,7 +163,7 @@ func (s *Operations) SampleExecutions(ctx context.Context, p tenant.Principal, s
 	return s.sampleExecutions(ctx, sel, a)
 }
 
-const sampleTime = 2 * time.Second // after which no further page is looked at for a sample
+const sampleTime = 2 * time.Second // after which a sample examines no further page
 
 func (s *Operations) sampleExecutions(ctx context.Context, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
 	_, all := a.fits()
@@ -200,8 +201,8 @@ func (s *Operations) sampleExecutions(ctx context.Context, sel ExecutionSelectio
 	return out, nil
 }
 
-// BeginExecutions begins to do the same to each execution of a selection, at a rate a second (0: as fast as it goes). What is
-// scheduled after it began is not part of it, and so nothing that it makes itself.
+// BeginExecutions begins to apply an action to each execution of a selection, at a rate per second (0: unlimited). It
+// does not include what is scheduled after it began, nor what it creates itself.
 func (s *Operations) BeginExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
@@ -234,8 +235,8 @@ func (s *Operations) BeginExecutions(ctx context.Context, p tenant.Principal, se
 	return s.begin(ctx, p, job.Operation{Kind: a.Kind, Spec: what, Rate: rate, Total: found.Total.Count}, once)
 }
 
-// listOver reads the next executions of an operation behind the last that was done: also after another server did that. What is
-// done leaves its place to nobody else, so that a page behind it neither repeats nor passes over any.
+// listOver reads the next executions of an operation after the last one done, possibly by another server. Executions
+// that are done keep their place, so the next page neither repeats nor skips any.
 func (r *Runner) listOver(ctx context.Context, x *run) error {
 	b := &x.over
 	if len(b.ids) > 0 {
@@ -259,7 +260,7 @@ func (r *Runner) listOver(ctx context.Context, x *run) error {
 	return nil
 }
 
-// doneOver notes which execution was done last.
+// doneOver records which execution was done last.
 func (x *run) doneOver(these []job.ExecutionID) (err error) {
 	last := these[len(these)-1]
 	if len(x.over.ids) > 0 {
@@ -271,7 +272,7 @@ func (x *run) doneOver(these []job.ExecutionID) (err error) {
 	return err
 }
 
-// doOver cancels or retries a few executions, and answers with how many it could be done to.
+// doOver cancels or retries a few executions, and returns how many it could.
 func (r *Runner) doOver(ctx context.Context, x *run, ids []job.ExecutionID) (done int, err error) {
 	p := x.over.principal(x.op)
 	if x.op.Kind == job.OpRetryExecutions {
@@ -291,29 +292,38 @@ func (r *Runner) doOver(ctx context.Context, x *run, ids []job.ExecutionID) (don
 	return done, nil
 }
 
-// retryThese runs executions again, each once by this operation: the id of the new one is made of the operation and the old.
+// retryThese runs executions again, each once by this operation: the id of the new one is derived from the operation
+// and the old id.
 func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids []job.ExecutionID) (int, error) {
 	var all []job.Execution
+	var parts []runPart
 	jobs := map[job.ID]job.Job{}
 	for _, id := range ids {
 		old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
 		if err == nil && (!old.Status.Final() || old.FinishedAt.Before(x.over.Kept)) {
-			continue // passed over, and so the others
+			continue // skipped, like the others
 		}
 		var e job.Execution
+		var part runPart
 		if err == nil {
-			e, err = r.anew(ctx, x, old, jobs)
+			e, part, err = r.anew(ctx, x, old, jobs)
 		}
 		switch {
-		case errors.Is(err, engine.ErrNotFound) || isInvalid(err):
+		case refusedToRun(err):
 			continue
 		case err != nil:
 			return 0, err
 		}
+		if part.run != (job.ExecutionID{}) {
+			parts = append(parts, part)
+			continue
+		}
 		all = append(all, e)
 	}
-	if len(all) == 0 {
-		return 0, nil
+	p.Internal = true // what an operation begins counts against no rate
+	done, err := r.s.reruns.retryParts(ctx, p, parts, x.over.Payload)
+	if err != nil || len(all) == 0 {
+		return done, err
 	}
 	entry := r.s.entry(p, "execution.retry", all[0].RetryOf.String(), detail{After: fields{"operation_id": x.op.ID.String()}})
 	entry.Count = len(all)
@@ -328,18 +338,15 @@ func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids
 		}
 	}
 	r.s.cfg.Hint(ready)
-	return len(got.Added), nil
+	return done + len(got.Added), nil
 }
 
-// again is the new execution of one that has ended.
-func (r *Runner) anew(ctx context.Context, x *run, old job.Execution, jobs map[job.ID]job.Job) (e job.Execution, err error) {
-	j, ok := jobs[old.Job]
-	if !ok {
-		if j, err = r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: old.Job}); err != nil {
-			return e, err
-		}
-		jobs[old.Job] = j
+// anew is the new execution of one that has ended, or the part of a run that it stands for.
+func (r *Runner) anew(ctx context.Context, x *run, old job.Execution, jobs map[job.ID]job.Job) (e job.Execution, part runPart, err error) {
+	j, part, err := r.partOf(ctx, old, jobs)
+	if err != nil || part.run != (job.ExecutionID{}) {
+		return e, part, err
 	}
 	e = j.Rerun(old, derivedAt(x.op.ID, old.ID[:], x.op.CreatedAt), job.ByRetry, x.over.Payload, r.s.now())
-	return e, regroup(j, &e)
+	return e, part, regroup(j, &e)
 }

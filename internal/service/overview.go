@@ -14,10 +14,10 @@ import (
 // Overview describes the health of a tenant.
 type Overview struct {
 	Now         time.Time
-	Schedules   engine.Total // jobs that fire again, and are not paused
+	Schedules   engine.Total // recurring jobs that are not paused
 	Paused      engine.Total
 	Late        engine.Total
-	LateJobs    []job.Job // those that are late for the longest
+	LateJobs    []job.Job // the ones that have been late the longest
 	Failing     engine.Total
 	FailingJobs []Failing // those that failed last
 	Hour        engine.TenantMinute
@@ -41,11 +41,11 @@ type Failing struct {
 const (
 	failingFor     = 24 * time.Hour
 	overviewListed = 10
-	overviewLooked = 200   // jobs that had a failure, of which it is asked how their last execution ended
+	overviewLooked = 200   // jobs with a failure whose last outcome is looked up
 	overviewRead   = 4_000 // failures of a job in an hour, latest first
 )
 
-// Overview says how the tenant does.
+// Overview returns the health of the tenant.
 func (s *Views) Overview(ctx context.Context, p tenant.Principal) (out Overview, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -63,7 +63,7 @@ func (s *Views) Overview(ctx context.Context, p tenant.Principal) (out Overview,
 		x.total.Count += page.Total.Count
 		x.total.Estimate = x.total.Estimate || page.Total.Estimate
 	}
-	// Behind the wall it would go through all that is late to find what is the tenant's; so it stops, and says so.
+	// Under row-level security it would read all late jobs to find the tenant's; so it is limited, and says so.
 	late, err := s.store.LateJobs(engine.Unconfined(ctx), p.Tenant, out.Now.Add(-OverdueAfter), overviewListed)
 	if err != nil {
 		return out, err
@@ -134,7 +134,7 @@ func (s *Views) failing(ctx context.Context, t tenant.ID, out *Overview) error {
 	for i, x := range all {
 		ids[i] = x.ID
 	}
-	// They failed since then, or in the hour in which that was, so that nothing that finished earlier was the last.
+	// They failed since then, or in that hour, so that nothing that finished earlier was the last.
 	lasts, err := s.store.LastStatus(ctx, t, ids, out.Now.Add(-failingFor-2*time.Hour))
 	if err != nil {
 		return err

@@ -18,19 +18,20 @@ type plans struct {
 	tenant    tenant.ID
 	at        time.Time // the instant of the request
 	calendars map[string]*schedule.Calendar
-	secrets   map[string]bool // names that were looked for, and whether they exist
-	looks     int             // how often what is staged was looked for
+	secrets   map[string]bool // names that were looked up, and whether they exist
+	looks     int             // how often staged executions were looked up
 	dropped   []string        // hidden credentials that a change removes, by field
 	why       string          // it removes them
-	stored    bool            // it is for a rule that was checked when it was stored: what may not be called any more is refused when it is called
-	keys      []string        // the values of the concurrency keys of the definitions that were checked, in their order
+	stored    bool            // it is for a rule that was checked when it was stored: a URL that may no longer be called is refused when it is called
+	id        job.ID          // of the single created job; zero: a new one
+	keys      []string        // the values of the concurrency keys of the checked definitions, in their order
 }
 
 func (s *Jobs) plans(t tenant.ID) *plans {
 	return &plans{s: s, tenant: t, at: s.now()}
 }
 
-// calendar is the calendar of a name; nil for none. engine.ErrNotFound if there is none.
+// calendar returns the calendar with a name; nil for none. engine.ErrNotFound if there is none.
 func (p *plans) calendar(ctx context.Context, name string) (*schedule.Calendar, error) {
 	if name == "" {
 		return nil, nil
@@ -53,7 +54,7 @@ func (p *plans) calendar(ctx context.Context, name string) (*schedule.Calendar, 
 	return cal, nil
 }
 
-// plan compiles the schedule of a job that recurs.
+// plan compiles the schedule of a recurring job.
 func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 	cal, err := p.calendar(ctx, j.Schedule.Calendar)
 	if err != nil {
@@ -62,13 +63,16 @@ func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 	return p.s.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
 }
 
-// next is the instant at which a job that is planned at an instant fires first, or is looked at again: see schedule.Plan.Cursor.
+// next returns the instant at which a job planned at an instant first fires, or is looked at again: see
+// schedule.Plan.Cursor.
 func (p *plans) next(ctx context.Context, j *job.Job, at time.Time) (time.Time, error) {
 	switch j.Schedule.Type {
 	case job.Immediate:
 		return at, nil
 	case job.OneTime:
 		return j.Schedule.At, nil
+	case job.Manual:
+		return time.Time{}, nil
 	}
 	plan, err := p.plan(ctx, *j)
 	if err != nil {
@@ -81,7 +85,7 @@ func (p *plans) next(ctx context.Context, j *job.Job, at time.Time) (time.Time, 
 	return t, nil
 }
 
-// stored is a schedule with its instants as stores keep them.
+// stored returns a schedule with its instants as stores keep them.
 func stored(s job.Schedule) job.Schedule {
 	s.At, s.Start, s.End = s.At.UTC().Truncate(time.Microsecond), s.Start.UTC().Truncate(time.Microsecond), s.End.UTC().Truncate(time.Microsecond)
 	return s
@@ -94,7 +98,7 @@ type Preview struct {
 	Next        []schedule.Instant
 }
 
-// Preview shows the next n instants of a recurring schedule after an instant.
+// Preview returns the next n instants of a recurring schedule after an instant.
 func (s *Jobs) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
@@ -123,17 +127,17 @@ func (s *Jobs) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, 
 	return shown(plan, from, n)
 }
 
-// NextOf shows the next n instants of a job.
+// NextOf returns the next n instants of a job.
 func (s *Jobs) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return Preview{}, err
 	}
 	ps := s.plans(p.Tenant)
-	if j.Schedule.Type.OneOff() {
+	if !j.Schedule.Type.Recurs() {
 		return single(s.planned(ctx, j, ps)), nil
 	}
 	plan, err := ps.plan(ctx, j)
@@ -185,10 +189,13 @@ func shown(plan schedule.Plan, from time.Time, n int) (Preview, error) {
 	return out, err
 }
 
-// single is the preview of a job that fires once.
+// single returns the preview of a job that fires once, or only when it is triggered.
 func single(j job.Job) Preview {
-	if j.Schedule.Type == job.Immediate {
+	switch j.Schedule.Type {
+	case job.Immediate:
 		return Preview{Description: "Once, when it was created."}
+	case job.Manual:
+		return Preview{Description: "Only when it is triggered."}
 	}
 	out := Preview{Description: "Once, at " + j.Schedule.At.UTC().Format(time.RFC3339) + "."}
 	if !j.NextRunAt.IsZero() {

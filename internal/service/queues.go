@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// QueueLimit finds the limit and the pause of a queue of the tenant; it may have neither.
+// QueueLimit finds the limit and the pause of a tenant's queue; it may have neither.
 func (s *Settings) QueueLimit(ctx context.Context, p tenant.Principal, queue string) (job.Limit, error) {
 	ls, err := s.Limits(ctx, p)
 	if err != nil {
@@ -24,8 +24,8 @@ func (s *Settings) QueueLimit(ctx context.Context, p tenant.Principal, queue str
 	return job.Limit{Tenant: p.Tenant, Queue: queue}, nil
 }
 
-// PauseQueue keeps what is in a queue of the tenant, and what comes into it, from starting, until an instant where one is
-// given; what runs continues. Every server goes by it within two seconds. Pausing it again changes why and until when.
+// PauseQueue keeps executions in a tenant's queue from starting, until an instant if one is given; running ones
+// continue. Every server obeys it within two seconds. Pausing it again changes reason and end.
 func (s *Settings) PauseQueue(ctx context.Context, p tenant.Principal, queue, why string, until time.Time) (l job.Limit, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err
@@ -61,7 +61,7 @@ func (s *Settings) PauseQueue(ctx context.Context, p tenant.Principal, queue, wh
 	return l, nil
 }
 
-// ResumeQueue lets what is in a queue of the tenant start again; one that is not paused stays as it is.
+// ResumeQueue lets executions in a tenant's queue start again; a queue that is not paused stays unchanged.
 func (s *Settings) ResumeQueue(ctx context.Context, p tenant.Principal, queue string) (l job.Limit, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err
@@ -81,7 +81,7 @@ func (s *Settings) ResumeQueue(ctx context.Context, p tenant.Principal, queue st
 	return l, nil
 }
 
-// CheckQueue says what is wrong with the name of a queue.
+// CheckQueue returns what is wrong with the name of a queue.
 func CheckQueue(queue string) (v job.Invalids) {
 	if !job.ValidKey(queue) {
 		v.Add("queue", queue, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
@@ -101,7 +101,7 @@ func describedPause(p job.Pause) fields {
 	return out
 }
 
-// FirstExecutions reads executions in the order in which they are named; those that are gone meanwhile are left out.
+// FirstExecutions reads executions in the given order; those that have gone meanwhile are left out.
 func (s *Settings) FirstExecutions(ctx context.Context, p tenant.Principal, rs []job.Ready) ([]job.Execution, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err

@@ -10,27 +10,28 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/ratelimit"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 )
 
-// OverQuota says that a tenant may not have, or do, so much.
+// OverQuota is the error that a tenant's quota is exceeded.
 type OverQuota struct {
 	What    string // in a sentence
-	Quota   string // its name, as the API has it; "": it is none of the tier's
+	Quota   string // its name in the API; "": it is not a quota of the tier
 	Field   string // of the request; "": the request as a whole
 	Limit   int64
 	Current int64         // that it has, or would have
 	Size    bool          // the request is too large
-	Wait    time.Duration // the request is too soon: when to try again
+	Wait    time.Duration // the request is too early: when to retry
 }
 
 func (o *OverQuota) Error() string { return o.What }
 
-// quotaAge sets how long a server uses the quotas that it has read.
+// quotaAge is how long a server caches quotas.
 const quotaAge = 2 * time.Second
 
-// quotas are those of all tenants, as they were read last.
+// quotas holds those of all tenants, as last read.
 type quotas struct {
-	reading chan struct{} // whoever has put something in reads them again; there is room for one
+	reading chan struct{} // a buffer of one: whoever fills it rereads them
 	known   atomic.Pointer[knownQuotas]
 }
 
@@ -39,10 +40,10 @@ type knownQuotas struct {
 	at time.Time
 }
 
-// forget has them read again.
+// forget makes them be read again.
 func (q *quotas) forget() { q.known.Store(nil) }
 
-// find returns what is known of a tenant, and whether that is fresh.
+// find returns the cached settings of a tenant, and whether they are fresh.
 func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh bool) {
 	k := q.known.Load()
 	if k == nil {
@@ -65,8 +66,24 @@ func (s *shared) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, e
 	return t.Quota(), nil
 }
 
-// settings are those of a tenant, as the store had them 2 s ago or less; longer ago only while they are being read again, or
-// cannot be. One that is not known has those of the free tier: whether there is such a tenant is for others to say.
+// RunLimits returns a tenant's quotas for its runs.
+func (s *shared) RunLimits(ctx context.Context, id tenant.ID) (workflows.Limits, error) {
+	if s.cfg.Unmetered {
+		return workflows.Limits{Payload: tenant.NoLimit}, nil
+	}
+	t, err := s.settings(ctx, id)
+	if err != nil {
+		return workflows.Limits{}, err
+	}
+	l := workflows.Limits{Width: t.Tier.MapWidth(), Payload: t.Quota().PayloadBytes}
+	if id == tenant.Default {
+		l.Payload = tenant.NoLimit
+	}
+	return l, nil
+}
+
+// settings returns those of a tenant, as the store had them at most 2 s ago; older ones only while they are being
+// reread, or cannot be. An unknown tenant has those of the free tier: others check whether it exists.
 func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
 	q := &s.quotas
 	t, known, fresh := q.find(id, s.clock.Now())
@@ -107,7 +124,7 @@ func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, err
 	return t, nil
 }
 
-// allowed says with *OverQuota that a tenant's quota does not give it something at all.
+// allowed returns *OverQuota if a tenant's quota does not include a feature.
 func (s *shared) allowed(ctx context.Context, p tenant.Principal, name, what string, has func(tenant.Quota) bool) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil || has(q) {
@@ -120,8 +137,8 @@ func (s *shared) deadLetters(ctx context.Context, p tenant.Principal) error {
 	return s.allowed(ctx, p, "dead_letters", "Dead letters are", func(q tenant.Quota) bool { return q.DeadLetters })
 }
 
-// fits says with *OverQuota that the payload of a definition, which may replace another, is longer than the quota allows. It
-// is asked before anything looks into the payload.
+// fits returns *OverQuota if the payload of a definition, which may replace another, is longer than the quota allows.
+// It is called before anything reads the payload.
 func fits(q tenant.Quota, d, was *job.Definition) error {
 	if n := len(d.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes && (was == nil || n > len(was.Payload)) {
 		return tooLong("execution.payload", n, q)
@@ -131,18 +148,23 @@ func fits(q tenant.Quota, d, was *job.Definition) error {
 
 // overrideFits is fits for a payload that replaces the job's for one execution.
 func (s *shared) overrideFits(ctx context.Context, p tenant.Principal, payload []byte) error {
-	if len(payload) == 0 {
+	return s.valueFits(ctx, p, "payload_override", payload)
+}
+
+// valueFits returns *OverQuota if the value of a field is longer than payloads may be.
+func (s *shared) valueFits(ctx context.Context, p tenant.Principal, field string, value []byte) error {
+	if len(value) == 0 {
 		return nil
 	}
 	q, err := s.Quota(ctx, p)
-	if err == nil && q.PayloadBytes >= 0 && len(payload) > q.PayloadBytes {
-		err = tooLong("payload_override", len(payload), q)
+	if err == nil && q.PayloadBytes >= 0 && len(value) > q.PayloadBytes {
+		err = tooLong(field, len(value), q)
 	}
 	return err
 }
 
-// metered says with *OverQuota what of a definition, whose payload fits, is more than the quota allows. Of one that replaces
-// another only what changes is judged: what a tenant has, it keeps.
+// metered returns *OverQuota if a definition, whose payload fits, exceeds the quota. If it replaces another, only
+// changes count: a tenant keeps what it has.
 func (s *Jobs) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
 	if n := d.Retry.MaxRetries; q.MaxRetries >= 0 && n > q.MaxRetries && (was == nil || n > was.Retry.MaxRetries) {
 		return &OverQuota{
@@ -156,7 +178,7 @@ func (s *Jobs) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *j
 			Quota: "best_priority", Field: "priority", Limit: int64(q.BestPriority), Current: int64(n),
 		}
 	}
-	if d.Schedule.Type.OneOff() || q.ShortestInterval <= 0 || was != nil && d.Schedule == was.Schedule {
+	if !d.Schedule.Type.Recurs() || q.ShortestInterval <= 0 || was != nil && d.Schedule == was.Schedule {
 		return nil
 	}
 	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
@@ -187,7 +209,8 @@ func tooLong(field string, n int, q tenant.Quota) error {
 	}
 }
 
-// takeExecutions takes n executions that a request begins out of the tenant's rate, or says with *OverQuota when there is enough.
+// takeExecutions takes n executions of a request out of the tenant's rate, or returns *OverQuota with the time at
+// which there is enough.
 func (s *shared) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 	if q.ExecutionsPerMinute < 0 || n == 0 {
 		return nil
@@ -210,7 +233,7 @@ func (s *shared) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 	}
 }
 
-// beginOne is takeExecutions for a request that begins one.
+// beginOne is takeExecutions for one execution.
 func (s *shared) beginOne(ctx context.Context, p tenant.Principal) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
@@ -219,7 +242,7 @@ func (s *shared) beginOne(ctx context.Context, p tenant.Principal) error {
 	return s.takeExecutions(q, p.Tenant, 1)
 }
 
-// crowded says with *OverQuota that the tenant has as many jobs as it may have, if that is still so when they are counted again.
+// crowded returns *OverQuota if the tenant has the maximum number of jobs, after counting them again.
 func (s *shared) crowded(ctx context.Context, t tenant.ID, n int, most int64) error {
 	has, err := s.store.CountJobs(ctx, t)
 	if err != nil {
@@ -234,12 +257,12 @@ func (s *shared) crowded(ctx context.Context, t tenant.ID, n int, most int64) er
 	}
 }
 
-// Usage counts what a tenant has of what its quota limits.
+// Usage counts a tenant's usage of its quota.
 type Usage struct {
 	ActiveJobs int64 // tenant.NoLimit: not counted, as there is no limit
 }
 
-// Allowance is a tenant, what it may have and do, and what it has.
+// Allowance is a tenant with its quota and usage.
 type Allowance struct {
 	tenant.Tenant
 	Quota tenant.Quota
@@ -258,7 +281,7 @@ func (s *shared) Allowance(ctx context.Context, p tenant.Principal) (Allowance, 
 	return s.allowance(ctx, t)
 }
 
-// AllowanceOf is the same of any tenant.
+// AllowanceOf returns that of any tenant.
 func (s *shared) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant.ID) (Allowance, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
@@ -275,7 +298,7 @@ func (s *shared) allowance(ctx context.Context, t tenant.Tenant) (a Allowance, e
 	return a, err
 }
 
-// checkOverrides says what is wrong with numbers that are to stand in place of a tier's.
+// checkOverrides validates overrides of a tier's quotas.
 func checkOverrides(o tenant.Overrides, v *job.Invalids) {
 	number := func(name string, n *int, least, most int, none bool) {
 		if n == nil || *n >= least && *n <= most || none && *n == tenant.NoLimit {
@@ -304,10 +327,11 @@ func checkOverrides(o tenant.Overrides, v *job.Invalids) {
 	}
 }
 
-// registering limits how many worker sessions may start for a tenant: after a restart a whole fleet does at once.
+// registering limits the rate at which a tenant's worker sessions start: after a restart a whole fleet does at once.
 var registering = job.Rate{Count: 50, Per: time.Second, Burst: 1000}
 
-// TakeRegistration takes one worker session that begins out of the tenant's rate, or says with *OverQuota when there is room.
+// TakeRegistration takes one new worker session out of the tenant's rate, or returns *OverQuota with the time at
+// which there is room.
 func (s *shared) TakeRegistration(p tenant.Principal) error {
 	a := s.cfg.Limiter.Take("registrations/"+string(p.Tenant), registering, 1)
 	if a.OK {
@@ -319,8 +343,8 @@ func (s *shared) TakeRegistration(p tenant.Principal) error {
 	}
 }
 
-// TakeRequest takes one request out of what the tenant may ask for each second, and answers with how many that are
-// (tenant.NoLimit: any number) and what is left; *OverQuota where it is one too many.
+// TakeRequest takes one request out of the tenant's rate of requests, and returns that rate (tenant.NoLimit:
+// unlimited) and what is left; *OverQuota if it is one too many.
 func (s *shared) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ratelimit.Answer, err error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil || q.RequestsPerSecond < 0 {

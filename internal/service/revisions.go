@@ -14,21 +14,21 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
-// Revision is a job as it is or was, and who made it so.
+// Revision is one revision of a job, and its author.
 type Revision struct {
 	Job     job.Job
 	At      time.Time
 	Author  *engine.Author // nil: it is not known
 	Current bool
-	Before  *job.Job // the revision before it; nil: it is not kept
+	Before  *job.Job // the previous revision; nil: it is not stored
 }
 
-// JobRevisions lists the revisions of a job that are kept, latest first.
+// JobRevisions lists the stored revisions of a job, newest first.
 func (s *Jobs) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.Ref) ([]Revision, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Jobs) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.
 	all = append(all, Revision{Job: j, At: j.UpdatedAt, Current: true})
 	for _, r := range past {
 		last := &all[len(all)-1]
-		if last.Job.Revision == r.Job.Revision+1 { // else that of a deletion, or one that is not kept, lies between
+		if last.Job.Revision == r.Job.Revision+1 { // otherwise a deletion, or a revision that is not stored, lies between
 			last.Author, last.Before, last.At = &r.Author, &r.Job, r.ReplacedAt
 		}
 		all = append(all, Revision{Job: r.Job, At: r.Job.UpdatedAt})
@@ -48,13 +48,13 @@ func (s *Jobs) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.
 	return all, nil
 }
 
-// RestoreJob gives a job the definition that it had in a revision before. Credentials are those of now, and are removed where the
-// revision went to another destination.
+// RestoreJob restores the definition that a job had in an earlier revision. It keeps the current credentials, and
+// removes them if the revision had another destination.
 func (s *Jobs) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Ref, to, revision int) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return Report{}, err
 	}
@@ -84,13 +84,14 @@ func (s *Jobs) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Re
 	})
 }
 
-// departs reports whether a definition goes to another destination than the one of now, so that it has none of its credentials.
+// departs reports whether a definition has another destination than the current one, so that it gets none of its
+// credentials.
 func departs(d, now job.Definition) bool {
 	kept, _, why := secret.Keep(d, now)
 	return why != "" || job.Moved(&now, &kept, secret.Variable) != ""
 }
 
-// restored asks for the credentials of now in place of those that were. It removes and lists those that there are none of.
+// restored replaces earlier credentials by the current ones. It removes and lists those that do not exist.
 func restored(was, now map[string]string, hides func(name, value string) bool) (lost []string) {
 	for name, value := range was {
 		if !hides(name, value) {

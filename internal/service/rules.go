@@ -32,7 +32,7 @@ func (s *Settings) Rule(ctx context.Context, p tenant.Principal, name string) (n
 	return s.store.Rule(ctx, p.Tenant, name)
 }
 
-// Blocked says why notices of a rule may not go to its URL any more, as far as the URL shows; "" if they may.
+// Blocked returns why notifications of a rule may no longer go to its URL, as far as the URL shows; "" if they may.
 func (s *Settings) Blocked(ctx context.Context, r notice.Rule) (string, error) {
 	v, err := s.barredURL(ctx, r.Tenant, "callback_url", r.URL)
 	if err != nil || len(v) == 0 {
@@ -41,8 +41,8 @@ func (s *Settings) Blocked(ctx context.Context, r notice.Rule) (string, error) {
 	return fmt.Sprintf("It must be %s.", v[0].Want), nil
 }
 
-// PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about: jobs that there are, or that the
-// rule of its name is about already, so that one can be changed and silenced after a job of it was deleted.
+// PutRule creates or replaces a notification rule. refs are its jobs: existing jobs, or jobs that the existing rule
+// covers already, so that a rule can be changed and silenced after one of its jobs was deleted.
 func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return r, err
@@ -64,7 +64,7 @@ func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rul
 			return r, err
 		}
 	}
-	if r.URL != had.URL || !r.Silent(now) { // where callbacks may not go any more, a rule can still be silenced
+	if r.URL != had.URL || !r.Silent(now) { // a rule whose URL may no longer be called can still be silenced
 		barred, err := s.barredURL(ctx, p.Tenant, "callback_url", r.URL)
 		if err != nil {
 			return r, err
@@ -72,7 +72,7 @@ func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rul
 		v = append(v, barred...)
 	}
 	for i, ref := range refs {
-		j, err := s.store.Job(ctx, p.Tenant, ref)
+		j, err := s.find(ctx, p.Tenant, ref)
 		if errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted {
 			if ref.Key == "" && slices.Contains(had.Jobs, ref.ID) {
 				r.Jobs = append(r.Jobs, ref.ID)
@@ -116,7 +116,7 @@ func (s *Settings) DeleteRule(ctx context.Context, p tenant.Principal, name stri
 	return r, s.store.DeleteRule(ctx, p.Tenant, name, s.audited(p, "notification_rule.delete", name, detail{}))
 }
 
-// TestRule has a made-up notice of a rule sent, and answers with the execution that posts it.
+// TestRule sends a sample notification of a rule, and returns the execution that delivers it.
 func (s *Settings) TestRule(ctx context.Context, p tenant.Principal, name string, payload func(notice.Rule, time.Time) []byte) (NewJob, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return NewJob{}, err
@@ -125,13 +125,13 @@ func (s *Settings) TestRule(ctx context.Context, p tenant.Principal, name string
 	if err != nil {
 		return NewJob{}, err
 	}
-	if err := s.store.Record(ctx, s.entry(p, "notification_rule.test", name, detail{})); err != nil { // before it is sent, so that none is sent without
+	if err := s.store.Record(ctx, s.entry(p, "notification_rule.test", name, detail{})); err != nil { // first, so that none is sent without an entry
 		return NewJob{}, err
 	}
 	return s.notify(ctx, r, "", payload(r, s.now()))
 }
 
-// Notify makes the job that posts a notice of a rule, one for each key.
+// Notify creates the job that delivers a notification of a rule, one for each key.
 func (s *Settings) Notify(ctx context.Context, r notice.Rule, key string, payload []byte) error {
 	_, err := s.notify(ctx, r, key, payload)
 	return err
@@ -139,7 +139,7 @@ func (s *Settings) Notify(ctx context.Context, r notice.Rule, key string, payloa
 
 func (s *Settings) notify(ctx context.Context, r notice.Rule, key string, payload []byte) (NewJob, error) {
 	d := r.Job()
-	// What a notice repeats, a target or a worker may have written: in it nothing names a secret, however it looks.
+	// A notification may repeat text of a target or a worker: nothing in it names a secret, whatever it looks like.
 	d.Payload = bytes.ReplaceAll(payload, []byte("${secret:"), []byte(`\u0024{secret:`))
 	var once Once[[]NewJob]
 	if key != "" {

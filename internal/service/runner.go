@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -15,9 +16,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Runner does the work of operations: it takes those that nobody has, does a little of each in turn, and notes after
-// every piece how far it has come. Any number of servers may run one; what a server that died had is taken up by
-// another. One goroutine owns it.
+// Runner does the work of operations: it takes those without a holder, does a little of each in turn, and records its
+// progress after every piece. Any number of servers may run one; another server continues the operations of one that
+// died. It is not safe for concurrent use.
 type Runner struct {
 	s    *Operations
 	log  *slog.Logger
@@ -27,40 +28,40 @@ type Runner struct {
 // Runner makes a runner of the service's operations.
 func (s *Operations) Runner(log *slog.Logger) *Runner { return &Runner{s: s, log: log} }
 
-// Wake is told when an operation was added here.
+// Wake is signalled when an operation was added here.
 func (r *Runner) Wake() <-chan struct{} { return r.s.wake }
 
 const (
-	maxRuns  = 16               // operations that one server has at once
-	piece    = 100              // items done between two looks at whether it is cancelled
+	maxRuns  = 16               // operations that one server holds at once
+	piece    = 100              // items between two checks for cancellation
 	fillMax  = 500              // of a backfill, which are one commit
-	hold     = 15 * time.Second // how long an operation is had without a word
-	lookEach = time.Second      // for operations that nobody has
-	sayEach  = 5 * time.Second  // a run that waits for its rate says that it lives
+	hold     = 15 * time.Second // how long an operation is held without renewal
+	lookEach = time.Second      // how often to look for operations without a holder
+	sayEach  = 5 * time.Second  // how often a run that waits for its rate renews its hold
 )
 
-// run is one operation that is being done.
+// run is one operation in progress.
 type run struct {
 	op     job.Operation
 	sel    Selection
-	next   []job.ExecutionID // the piece that is being done; it is done again, the same, until it was answered
-	cursor string            // behind it, where the selection is a filter
-	last   bool              // there is nothing behind it
+	next   []job.ExecutionID // the current piece; it is repeated unchanged until it was answered
+	cursor string            // after it, if the selection is a filter
+	last   bool              // it is the last piece
 
-	fill     filling                       // of a backfill: what it is over
-	from     time.Time                     // where the next piece of it begins
-	instants map[job.ExecutionID]time.Time // of the piece that is being done
+	fill     filling                       // of a backfill: its instants
+	from     time.Time                     // where its next piece begins
+	instants map[job.ExecutionID]time.Time // of the current piece
 
-	follow following // of a change of a calendar: who is to follow it
-	behind job.ID    // where the next piece of it begins
+	follow following // of a change of a calendar: the jobs that must follow
+	behind job.ID    // where its next piece begins
 
-	bulk bulk           // of the same for many jobs: what, and to which
+	bulk bulk           // of a bulk action: what, and on which
 	over overExecutions // and for many executions
 	rest remainder      // of a deletion: whose
 
 	bucket  bucket
 	savedAt time.Time
-	tried   time.Time // what the last save that was not answered would have set UpdatedAt to
+	tried   time.Time // what the last unanswered save would have set UpdatedAt to
 }
 
 // Tick does a piece of every operation that may continue.
@@ -81,7 +82,7 @@ func (r *Runner) Tick(ctx context.Context) (time.Duration, error) {
 	return pause, errors.Join(errs...)
 }
 
-// Close gives back what the runner has, for others to continue with at once.
+// Close releases what the runner holds, for others to continue at once.
 func (r *Runner) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range r.runs {
@@ -93,7 +94,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// take gets operations that nobody has.
+// take gets operations without a holder.
 func (r *Runner) take(ctx context.Context) error {
 	for len(r.runs) < maxRuns {
 		o, err := r.s.store.TakeOperation(ctx, hold)
@@ -113,14 +114,14 @@ func (r *Runner) take(ctx context.Context) error {
 			continue
 		}
 		if x.op.Kind.Dead() && len(x.sel.IDs) == 0 {
-			x.op.Passed = 0 // the list is read from its start again, and with it all that was passed over
+			x.op.Passed = 0 // the list is read from its start again, including everything that was skipped
 		}
 		r.runs = append(r.runs, x)
 	}
 	return nil
 }
 
-// decode reads what the operation is to do.
+// decode reads the operation's specification.
 func (x *run) decode() (err error) {
 	switch x.op.Kind {
 	case job.OpRedrive, job.OpDiscard:
@@ -145,7 +146,7 @@ func (x *run) decode() (err error) {
 	return err
 }
 
-// step does one piece, if the rate allows it, and says when to come again, or that there is no more to do here.
+// step does one piece, if the rate allows it, and returns when to come again, or that there is no more to do here.
 func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
 	if x.op.Kind == job.OpCancelWaiting {
 		return r.stepRest(ctx, x)
@@ -155,7 +156,7 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 			return 0, false, err
 		}
 	}
-	if len(x.next) == 0 && x.last { // what has no more to do waits for no rate
+	if len(x.next) == 0 && x.last { // with nothing left to do, it waits for no rate
 		over, err = r.save(ctx, x, job.OpSucceeded)
 		return 0, over, err
 	}
@@ -203,7 +204,7 @@ func (x *run) piece() int {
 	return piece
 }
 
-// mark notes in the operation where another server would continue after these.
+// mark records in the operation where another server would continue after these.
 func (x *run) mark(these []job.ExecutionID) error {
 	switch x.op.Kind {
 	case job.OpBackfill:
@@ -220,7 +221,7 @@ func (x *run) mark(these []job.ExecutionID) error {
 	return nil
 }
 
-// ours reports whether the operation still runs and is ours to continue with.
+// ours reports whether the operation is still running and held by this runner.
 func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
 	is, err := r.s.store.Operation(ctx, x.op.Tenant, x.op.ID)
 	switch {
@@ -229,7 +230,7 @@ func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("look at operation %s: %w", x.op.ID, err)
 	case is.Version == x.op.Version+1 && is.UpdatedAt.Equal(x.tried):
-		x.op.Version, x.op.UpdatedAt = is.Version, is.UpdatedAt // it was saved, and only the answer lost
+		x.op.Version, x.op.UpdatedAt = is.Version, is.UpdatedAt // it was saved, and only the answer was lost
 	}
 	return is.State == job.OpRunning && is.Version == x.op.Version, nil
 }
@@ -249,7 +250,7 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 		return r.listOver(ctx, x)
 	}
 	if len(x.sel.IDs) > 0 {
-		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
+		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // even if another server did the first part
 		end := min(at+piece, len(x.sel.IDs))
 		x.next, x.last = slices.Clone(x.sel.IDs[at:end]), end == len(x.sel.IDs)
 		return nil
@@ -267,7 +268,7 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 	return nil
 }
 
-// do redrives, discards, fires or plans a few, and answers with how many were there.
+// do redrives, discards, fires or plans a few, and returns how many existed.
 func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
 	switch x.op.Kind {
 	case job.OpBackfill:
@@ -290,21 +291,33 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 	if x.op.Kind.OverExecutions() {
 		return r.doOver(ctx, x, ids)
 	}
+	return r.redrive(ctx, x, ids)
+}
+
+// redrive runs dead letters again, and answers with how many there were.
+func (r *Runner) redrive(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
 	var all []job.Execution
 	var ready []job.Ready
+	var parts []runPart
 	jobs := map[job.ID]job.Job{}
 	for _, id := range ids {
-		e, err := r.rerun(ctx, x, id, jobs)
+		e, part, err := r.redriven(ctx, x, id, jobs)
 		switch {
-		case errors.Is(err, engine.ErrNotFound) || isInvalid(err):
+		case refusedToRun(err):
 			continue // passed over
 		case err != nil:
 			return 0, err
 		}
+		if part.run != (job.ExecutionID{}) {
+			parts = append(parts, part)
+			continue
+		}
 		all, ready = append(all, e), append(ready, e.Ready())
 	}
-	if len(all) == 0 {
-		return 0, nil
+	p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By, Internal: true}
+	done, err := r.s.reruns.retryParts(ctx, p, parts, nil)
+	if err != nil || len(all) == 0 {
+		return done, err
 	}
 	got, err := r.s.store.Rerun(ctx, x.op.Tenant, engine.Rerun{Executions: all, DeadOnly: true})
 	if err != nil {
@@ -312,37 +325,51 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 	}
 	ready = slices.DeleteFunc(ready, func(y job.Ready) bool { return !slices.Contains(got.Added, y.ID) })
 	r.s.cfg.Hint(ready)
-	return len(got.Added), nil
+	return done + len(got.Added), nil
 }
 
-// rerun is the new execution of a dead letter.
-func (r *Runner) rerun(ctx context.Context, x *run, id job.ExecutionID, jobs map[job.ID]job.Job) (e job.Execution, err error) {
+// redriven is the new execution of a dead letter, or the part of a run that the dead letter stands for.
+func (r *Runner) redriven(ctx context.Context, x *run, id job.ExecutionID, jobs map[job.ID]job.Job) (e job.Execution, part runPart, err error) {
 	old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
 	if err == nil && len(x.sel.IDs) > 0 && old.FinishedAt.Before(x.sel.Filter.From) {
-		err = engine.ErrNotFound // it is no longer the tenant's to see
+		err = engine.ErrNotFound // the tenant may no longer see it
 	}
 	if err != nil {
-		return e, err
+		return e, part, err
 	}
-	j, ok := jobs[old.Job]
-	if !ok {
-		if j, err = r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: old.Job}); err != nil {
-			return e, err
+	j, part, err := r.partOf(ctx, old, jobs)
+	if err != nil {
+		return e, part, err
+	}
+	if part.run != (job.ExecutionID{}) {
+		if dead, err := r.s.reruns.dead(ctx, x.op.Tenant, id); err != nil || !dead {
+			return e, part, cmp.Or(err, engine.ErrNotFound)
 		}
-		jobs[old.Job] = j
+		return e, part, nil
 	}
 	e = j.Rerun(old, derived(x.op, id), job.ByRedrive, nil, r.s.now())
-	return e, regroup(j, &e)
+	return e, part, regroup(j, &e)
 }
 
-// derived is the id of the execution that an operation makes of a dead letter. It is the same for as long as the
-// operation was not saved, also on another server, so that a piece whose answer was lost adds nothing when it is done
-// again.
+// partOf is Reruns.partOf, which remembers the jobs of plain executions.
+func (r *Runner) partOf(ctx context.Context, old job.Execution, jobs map[job.ID]job.Job) (job.Job, runPart, error) {
+	if j, ok := jobs[old.Job]; ok && old.Trigger != job.ByWorkflow {
+		return j, runPart{}, nil
+	}
+	j, part, err := r.s.reruns.partOf(ctx, old)
+	if err == nil && part.run == (job.ExecutionID{}) {
+		jobs[old.Job] = j
+	}
+	return j, part, err
+}
+
+// derived returns the id of the execution that an operation makes of a dead letter. It is the same until the
+// operation is saved, even on another server, so that repeating a piece whose answer was lost adds nothing.
 func derived(o job.Operation, of job.ExecutionID) job.ExecutionID {
 	return derivedAt(o.ID, of[:], o.UpdatedAt)
 }
 
-// derivedAt makes an id of what an operation is over and an instant.
+// derivedAt derives an id from an item of an operation and an instant.
 func derivedAt(o job.OperationID, of []byte, at time.Time) job.ExecutionID {
 	sum := sha256.Sum256(append(o[:], of...))
 	id := job.ExecutionID(sum[:16])
@@ -354,7 +381,7 @@ func derivedAt(o job.OperationID, of []byte, at time.Time) job.ExecutionID {
 	return id
 }
 
-// save notes how far an operation has come. over: it is not, or no longer, to be gone on with here.
+// save stores the progress of an operation. over means that it is not, or no longer, to be continued here.
 func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (over bool, err error) {
 	o, ttl := x.op, hold
 	o.State, o.UpdatedAt = state, r.s.now()
@@ -367,7 +394,7 @@ func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (ov
 	saved, err := r.s.store.SaveOperation(ctx, o, ttl)
 	switch {
 	case isConflict(err) && x.tried.IsZero():
-		return true, nil // cancelled, or another server has it
+		return true, nil // cancelled, or another server holds it
 	case isConflict(err):
 		ours, err := r.ours(ctx, x)
 		return err == nil && !ours, err
@@ -382,7 +409,7 @@ func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (ov
 	return state != job.OpRunning, nil
 }
 
-// whyPassed says, for people, why some were passed over; "" if none was.
+// whyPassed returns, for people, why some were skipped; "" if none was.
 func whyPassed(o job.Operation) string {
 	switch {
 	case o.Passed == 0:
@@ -400,14 +427,14 @@ func whyPassed(o job.Operation) string {
 	case o.Kind == job.OpCancelExecutions:
 		return fmt.Sprintf("%d passed over: they had ended, or are no longer kept.", o.Passed)
 	case o.Kind == job.OpRetryExecutions:
-		return fmt.Sprintf("%d passed over: not ended, no longer kept, of a deleted job, or with a unique key that another execution holds.", o.Passed)
+		return fmt.Sprintf("%d passed over: not ended, no longer kept, of a deleted job, of a run that has not ended, or with a unique key that another execution holds.", o.Passed)
 	case o.Kind == job.OpTag || o.Kind == job.OpUntag:
 		return fmt.Sprintf("%d passed over: deleted, or with more tags than a job may have.", o.Passed)
 	}
-	return fmt.Sprintf("%d passed over: no longer a dead letter, of a deleted job, or with a unique key that another execution holds.", o.Passed)
+	return fmt.Sprintf("%d passed over: no longer a dead letter, of a deleted job, of a run that has not ended, or with a unique key that another execution holds.", o.Passed)
 }
 
-// bucket fills with tokens at a rate a second, up to a fifth of a second's worth; without a rate it is never empty.
+// bucket fills with tokens at a rate per second, up to a fifth of a second's worth; without a rate it is never empty.
 type bucket struct {
 	rate   float64
 	tokens float64
@@ -428,19 +455,26 @@ func (b *bucket) draw(n int, now time.Time) int {
 	return got
 }
 
-// give puts tokens back that were not used.
+// give returns unused tokens.
 func (b *bucket) give(n int) { b.tokens += float64(n) }
 
-// wait returns how long it takes until there is a token, at most an hour: a rate near nothing asks for more than a
-// Duration holds.
+// wait returns how long it takes until there is a token, at most an hour: with a rate close to zero it would overflow
+// a Duration.
 func (b *bucket) wait() time.Duration {
 	seconds := min((1-b.tokens)/b.rate, time.Hour.Seconds())
 	return time.Duration(seconds*float64(time.Second)) + time.Millisecond
 }
 
-// AutoRedrive runs a dead letter again because its job says so; *NotDone if it is none any more.
+// AutoRedrive runs a dead letter again because its job says so; *NotDone if it is no longer one.
 func (s *Operations) AutoRedrive(ctx context.Context, old job.Execution) error {
 	p := tenant.Principal{Tenant: old.Tenant, Role: tenant.System, Name: "auto redrive", Internal: true}
-	_, _, err := s.executions.Redrive(ctx, p, old.ID, Once[job.Execution]{})
+	e, err := s.store.Execution(ctx, old.Tenant, old.ID)
+	if err != nil {
+		return err
+	}
+	if e.Trigger == job.ByWorkflow && !e.RetryOf.IsZero() { // once, as for other executions
+		return &NotDone{"redrive", "The node was run again once already, and failed again."}
+	}
+	_, _, err = s.reruns.Redrive(ctx, p, old.ID, Once[job.Execution]{})
 	return err
 }

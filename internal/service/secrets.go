@@ -18,14 +18,15 @@ const (
 	MaxSecrets = 1000     // of a tenant
 )
 
-// references says what is wrong with what a definition names, also that it does not exist. was is the definition before, if any.
+// references returns what is wrong with the secrets that a definition names, including missing ones. was is the
+// definition before, if any.
 func (p *plans) references(ctx context.Context, d, was *job.Definition) (job.Invalids, error) {
 	refs, v := secret.Find(d, was)
 	wrong, err := p.unknown(ctx, refs)
 	return append(v, wrong...), err
 }
 
-// overriding says what is wrong with what a payload in place of the job's names.
+// overriding returns what is wrong with the secrets that an overriding payload names.
 func (p *plans) overriding(ctx context.Context, payload []byte) error {
 	refs, v := secret.FindIn("payload_override", payload)
 	wrong, err := p.unknown(ctx, refs)
@@ -35,8 +36,8 @@ func (p *plans) overriding(ctx context.Context, payload []byte) error {
 	return append(v, wrong...).Err()
 }
 
-// overridable says that an execution cannot have a payload of its own: one that its program may read as code could tell the job's
-// hidden variables.
+// overridable returns an error if an execution cannot have its own payload: its program might read it as code and
+// reveal the job's hidden variables.
 func overridable(j job.Job, e *job.Execution) error {
 	if !j.Target.PayloadIsProgram() || string(e.Payload) == string(j.Payload) {
 		return nil
@@ -45,10 +46,15 @@ func overridable(j job.Job, e *job.Execution) error {
 	if len(hidden) == 0 {
 		return nil
 	}
-	return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("none: the job's command may run its input as code, which could read the hidden variables %s. Have the command run a script file, or use ${secret:name} in place of the hidden values", strings.Join(hidden, ", "))}}
+	return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("none: the command may run its input as code, which could read the hidden variables %s. Have it run a script file such as report.sh, or use ${secret:name} in place of the hidden values", strings.Join(hidden, ", "))}}
 }
 
-// unknown says which references name nothing. Each name is looked for once in a request.
+// RefusePayload returns why an execution of a job cannot have its own payload, like overridable.
+func RefusePayload(j job.Job, payload []byte) error {
+	return overridable(j, &job.Execution{Payload: payload})
+}
+
+// unknown returns the references that name nothing. Each name is looked up once per request.
 func (p *plans) unknown(ctx context.Context, refs []secret.Reference) (job.Invalids, error) {
 	var ask []string
 	var v job.Invalids
@@ -84,7 +90,7 @@ func (p *plans) unknown(ctx context.Context, refs []secret.Reference) (job.Inval
 	return v, nil
 }
 
-// nested puts the place in a list before what is wrong with one of it.
+// nested adds the position in a list to what is wrong with one of its items.
 func nested(err error, i, of int) error {
 	var v job.Invalids
 	if of > 1 && errors.As(err, &v) {
@@ -111,7 +117,7 @@ func (s *Access) Secret(ctx context.Context, p tenant.Principal, name string) (e
 	return x, err
 }
 
-// PutSecret keeps a value under a name, as its next version if there is one. The same value again changes nothing.
+// PutSecret stores a secret, as its next version if there is one. Storing the same value again changes nothing.
 func (s *Access) PutSecret(ctx context.Context, p tenant.Principal, name, value string) (x engine.Secret, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, err
@@ -143,8 +149,8 @@ func (s *Access) PutSecret(ctx context.Context, p tenant.Principal, name, value 
 	return x, err
 }
 
-// DeleteSecret forgets a secret; *NotDone while jobs that may still run name it, unless that is forced. What still names it
-// fails when it is to start.
+// DeleteSecret deletes a secret; *NotDone while jobs that may still run name it, unless forced. Executions that still
+// name it fail when they start.
 func (s *Access) DeleteSecret(ctx context.Context, p tenant.Principal, name string, force bool) (engine.Secret, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Secret{}, err
@@ -162,16 +168,33 @@ func (s *Access) DeleteSecret(ctx context.Context, p tenant.Principal, name stri
 	return x, s.store.DeleteSecret(ctx, p.Tenant, name, s.audited(p, "secret.delete", name, told))
 }
 
-// shownUsers limits how many jobs that use a secret are listed.
+// named lists the references of a job, and of a workflow those of its nodes.
+func (s *Access) named(ctx context.Context, j *job.Job) ([]secret.Reference, error) {
+	refs, _ := secret.Find(&j.Definition, nil)
+	if j.Target.Kind != job.Workflow {
+		return refs, nil
+	}
+	v, err := s.store.WorkflowVersion(ctx, j.Tenant, j.ID, j.Target.Version)
+	if err != nil {
+		return nil, err
+	}
+	more, _ := secret.FindIn("nodes", canonical(v.Definition))
+	return append(refs, more...), nil
+}
+
+// shownUsers limits how many users of a secret are listed.
 const shownUsers = 3
 
-// unused says with *NotDone that jobs which may still run name a secret. One that is made in the same moment fails when it
+// unused returns *NotDone if jobs that may still run name a secret. A job created at the same moment fails when it
 // runs, and says why.
 func (s *Access) unused(ctx context.Context, p tenant.Principal, name string) error {
 	var users []string
 	for _, state := range []job.State{job.Active, job.Paused} {
 		_, err := s.jobs.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
-			refs, _ := secret.Find(&j.Definition, nil)
+			refs, err := s.named(ctx, &j)
+			if err != nil {
+				return false, err
+			}
 			for _, r := range refs {
 				if r.Name == name {
 					users = append(users, fmt.Sprintf("%s (%s)", j.ID, job.Show(j.Name)))
@@ -187,5 +210,5 @@ func (s *Access) unused(ctx context.Context, p tenant.Principal, name string) er
 	if len(users) == 0 {
 		return nil
 	}
-	return &NotDone{"delete", fmt.Sprintf("Jobs name this secret, among them %s. Change or delete them, or send force=true: what names it then fails.", strings.Join(users, ", "))}
+	return &NotDone{"delete", fmt.Sprintf("Jobs and workflows name this secret, among them %s. Change or delete them, or send force=true: what names it then fails.", strings.Join(users, ", "))}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Stretch asks for a series: how far back, in steps of which length, and whether of all tenants together.
+// Stretch selects a series: its period and step, and whether it covers all tenants together.
 type Stretch struct {
 	Back  time.Duration
 	Step  time.Duration
@@ -25,7 +25,7 @@ type Series struct {
 	Total    engine.TenantMinute
 }
 
-// scope is the tenant that a stretch is of, and a context in which that can be read.
+// scope returns the tenant of a stretch, and a context in which it can be read.
 func (s *Views) scope(ctx context.Context, p tenant.Principal, x Stretch) (context.Context, tenant.ID, error) {
 	if !x.Whole {
 		return ctx, p.Tenant, allow(p, tenant.Read)
@@ -33,7 +33,7 @@ func (s *Views) scope(ctx context.Context, p tenant.Principal, x Stretch) (conte
 	return engine.Unconfined(ctx), "", allow(p, tenant.Run)
 }
 
-// Series says what happened to executions.
+// Series returns the counts of events of executions.
 func (s *Views) Series(ctx context.Context, p tenant.Principal, x Stretch) (out Series, err error) {
 	ctx, of, err := s.scope(ctx, p, x)
 	if err != nil {
@@ -50,7 +50,8 @@ func (s *Views) Series(ctx context.Context, p tenant.Principal, x Stretch) (out 
 	return out, err
 }
 
-// DelayAt is the trigger delay that a share of what was fired did not exceed, as far as its bucket tells; false if nothing was.
+// DelayAt returns the trigger delay that a share of the fired executions did not exceed, as far as its bucket tells;
+// false if nothing fired.
 func DelayAt(m *engine.TenantMinute, share float64) (time.Duration, bool) {
 	fired := m.Fired()
 	if fired == 0 {
@@ -65,14 +66,14 @@ func DelayAt(m *engine.TenantMinute, share float64) (time.Duration, bool) {
 	return m.MaxDelay, true
 }
 
-// DepthSeries counts what waited and ran.
+// DepthSeries counts waiting and running executions.
 type DepthSeries struct {
 	From, To time.Time
 	Queues   []string // all that there are, in order
 	Points   []engine.DepthMinute
 }
 
-// Depths says how much waited and ran: of each step the most, queue by queue.
+// Depths returns how many executions waited and ran: the maximum of each step, queue by queue.
 func (s *Views) Depths(ctx context.Context, p tenant.Principal, x Stretch) (out DepthSeries, err error) {
 	ctx, of, err := s.scope(ctx, p, x)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Views) Depths(ctx context.Context, p tenant.Principal, x Stretch) (out 
 	return out, err
 }
 
-// fuller is the most of two looks at each queue.
+// fuller returns the maximum of two samples of each queue.
 func fuller(a, b []engine.QueueDepth) []engine.QueueDepth {
 	for _, q := range b {
 		i := slices.IndexFunc(a, func(x engine.QueueDepth) bool { return x.Queue == q.Queue })
@@ -110,7 +111,7 @@ func fuller(a, b []engine.QueueDepth) []engine.QueueDepth {
 	return a
 }
 
-// Today is the beginning of the day that it is, UTC.
+// Today returns the beginning of the current day, UTC.
 func (s *Views) Today() time.Time { return s.now().Truncate(24 * time.Hour) }
 
 // JobCalendar counts the outcomes of a job's executions by day.
@@ -121,12 +122,12 @@ type JobCalendar struct {
 	Total    engine.DayCounts
 }
 
-// JobCalendar says what came of a job's executions on each day from one on and before another.
+// JobCalendar returns the outcomes of a job's executions by day, from one day up to but excluding another.
 func (s *Views) JobCalendar(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time) (out JobCalendar, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return out, err
 	}
@@ -145,7 +146,7 @@ func (s *Views) JobCalendar(ctx context.Context, p tenant.Principal, ref engine.
 	return out, nil
 }
 
-// ownFire adds what is not counted, since there is one: what a one-off job fired itself.
+// ownFire adds the own fire of a one-off job, which is not counted.
 func (s *Views) ownFire(ctx context.Context, c *JobCalendar, t tenant.ID) error {
 	e, err := s.store.Execution(ctx, t, job.ExecutionID(c.Job))
 	if err != nil || !e.Status.Final() {
@@ -174,17 +175,17 @@ func (s *Views) ownFire(ctx context.Context, c *JobCalendar, t tenant.ID) error 
 	return nil
 }
 
-// Runs are the last executions of a job, and how all of them did.
+// Runs holds the last executions of a job, and counts their outcomes.
 type Runs struct {
 	Job   job.ID
 	Runs  []engine.Run
 	Stats job.Stats
 }
 
-// runsSince sets how far back the last executions are looked for.
+// runsSince is how far back the last executions are searched.
 const runsSince = 35 * 24 * time.Hour
 
-// LastRuns says how the last executions of some jobs went; those that are unknown are left out.
+// LastRuns returns the last executions of some jobs; unknown ones are left out.
 func (s *Views) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID, n int) ([]Runs, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err

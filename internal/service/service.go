@@ -21,15 +21,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/ratelimit"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 )
 
-// Errors on which callers decide, beside the store's.
+// The errors that callers act on, besides the store's.
 var (
 	ErrKeyReused = errors.New("the idempotency key was used with another request")
 	ErrForbidden = errors.New("the role does not allow this")
 )
 
-// KeyTaken says that a job's key is another job's.
+// KeyTaken is the error that a job's key belongs to another job.
 type KeyTaken struct{ Key string }
 
 func (k *KeyTaken) Error() string { return fmt.Sprintf("the key %q belongs to another job", k.Key) }
@@ -37,16 +38,18 @@ func (k *KeyTaken) Error() string { return fmt.Sprintf("the key %q belongs to an
 // MaxBatch limits how many jobs one request may create.
 const MaxBatch = 10_000
 
-// keyLife sets how long an idempotency key is remembered.
+// keyLife is how long an idempotency key is remembered.
 const keyLife = 24 * time.Hour
 
-// Store is the part of a store that the service asks.
+// Store is the part of a store that the service uses.
 type Store interface {
 	engine.Settings
 	engine.Jobs
 	engine.Executions
 	engine.Reads
 	engine.Logs
+	engine.Runs
+	engine.Edges
 	engine.Buckets
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error
 	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error
@@ -59,61 +62,87 @@ type Store interface {
 // Config holds the options of a service.
 type Config struct {
 	LookAhead time.Duration      // a job due within it gets its execution when it is created
-	Hint      func([]job.Ready)  // told of executions that may be leased
-	Nudge     func()             // told that there are orders for workers
-	Refresh   func()             // told that limits or tenants have changed
-	Replan    func()             // told that the scheduler has something to look at soon
+	Hint      func([]job.Ready)  // called with executions that may be leased
+	Nudge     func()             // called when there are orders for workers
+	Refresh   func()             // called when limits or tenants have changed
+	Replan    func()             // called when the scheduler has something to do soon
 	Schedules *schedule.Cache    // compiles schedules; shared with others
 	Secrets   *secret.Vault      // seals; nil: nothing can be
-	Direct    bool               // creations do not share a commit, but go to the store one by one
+	Direct    bool               // creations do not share commits, but go to the store one by one
 	Sealer    sign.Sealer        // seals signing secrets; nil: none can be made
-	Resign    func(tenant.ID)    // told that a tenant's signing secrets have changed
+	Resign    func(tenant.ID)    // called when a tenant's signing secrets have changed
 	Commands  bool               // jobs may have the target command
 	Egress    egress.Rules       // where callbacks may go
-	Artifacts artifact.Store     // nil: none are kept
+	Artifacts *artifact.Store    // nil: none are kept
 	Limiter   *ratelimit.Limiter // of what tenants may begin; nil: this process's own
 	Unmetered bool               // no quota holds
+	Runs      *workflows.Runner  // changes runs of workflows; nil: one of the service's own
 
-	// Lent lists what servers have of a tenant's limits; nil: they share none.
+	// Lent lists the servers' shares of a tenant's limits; nil: they share none.
 	Lent func(ctx context.Context, t tenant.ID) ([]engine.Lending, error)
 
-	// Begun is told, before they are stored, of the jobs and executions that a request begins; nil: nobody is.
+	// Begun is called with the jobs and executions that a request begins, before they are stored; nil: never.
 	Begun func(ctx context.Context, t tenant.ID, ids ...[16]byte)
 }
 
-// Service answers users. Each part answers for one subject, and asks only the parts before it.
+// Service serves users' requests. Each part handles one subject, and calls only the parts before it.
 type Service struct {
 	*shared
 	*Jobs
+	*Workflows
 	*Executions
+	*WorkflowRuns
+	*Reruns
 	*Operations
 	*Access
 	*Settings
 	*Views
 }
 
-// shared is what all parts have: the store and its clock, quotas, the audit log.
+// shared is used by all parts: the store and its clock, quotas, the audit log.
 type shared struct {
 	store  Store
 	clock  clock.Clock // the store's
 	cfg    Config
 	gate   *gate
-	inside chan struct{} // one for each request that writes beside the gate
+	inside chan struct{} // one for each request that writes without the gate
 	wake   chan struct{} // an operation was added
 	holds  *artifact.Inspector
 	quotas quotas
+	runner *workflows.Runner
 }
 
 // Jobs creates, changes and plans jobs.
 type Jobs struct {
 	*shared
-	placed atomic.Uint64 // one-off jobs, from where this process began to count
+	placed atomic.Uint64 // one-off jobs, counted from this process's starting point
 }
 
-// Executions shows, cancels and repeats executions.
+// Workflows creates, changes and shows the definitions of workflows.
+type Workflows struct {
+	*shared
+	jobs *Jobs
+}
+
+// Executions shows and cancels executions.
 type Executions struct {
 	*shared
 	jobs *Jobs
+}
+
+// WorkflowRuns shows runs of workflows, and applies people's actions to them.
+type WorkflowRuns struct {
+	*shared
+	jobs       *Jobs
+	executions *Executions
+}
+
+// Reruns runs again what has ended: executions, and the parts of runs of workflows that executions stand for.
+type Reruns struct {
+	*shared
+	jobs       *Jobs
+	executions *Executions
+	runs       *WorkflowRuns
 }
 
 // Operations does over many jobs or executions what a user asks for once.
@@ -121,15 +150,16 @@ type Operations struct {
 	*shared
 	jobs       *Jobs
 	executions *Executions
+	reruns     *Reruns
 }
 
-// Access keeps credentials: keys, sign-ins, secrets, signing secrets, and the log of who did what.
+// Access manages credentials: keys, sign-ins, secrets, signing secrets, and the audit log.
 type Access struct {
 	*shared
 	jobs *Jobs
 }
 
-// Settings keeps what a tenant is set up with: tenants, queues, calendars, notification rules, artifacts, badges.
+// Settings manages a tenant's configuration: tenants, queues, calendars, notification rules, artifacts, badges.
 type Settings struct {
 	*shared
 	jobs       *Jobs
@@ -137,7 +167,7 @@ type Settings struct {
 	access     *Access
 }
 
-// Views adds up and foretells, for those who look at a tenant as a whole.
+// Views provides sums and forecasts for overviews of a tenant.
 type Views struct {
 	*shared
 	jobs       *Jobs
@@ -146,10 +176,11 @@ type Views struct {
 	foretold   *foretelling
 }
 
-// maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
+// maxInside limits how many requests write at once without the gate; more are refused, so that results and heartbeats
+// are not.
 const maxInside = 200
 
-// New makes a service over a store whose clock is given.
+// New makes a service over a store and its clock.
 func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Hint == nil {
 		cfg.Hint = func([]job.Ready) {}
@@ -174,20 +205,25 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	all := &shared{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
-		holds: artifact.NewInspector(cfg.Artifacts), quotas: quotas{reading: make(chan struct{}, 1)},
+		holds: artifact.NewInspector(cfg.Artifacts), quotas: quotas{reading: make(chan struct{}, 1)}, runner: cfg.Runs,
+	}
+	if all.runner == nil {
+		all.runner = workflows.New(store, clk, workflows.Config{Hint: cfg.Hint, Refuse: RefusePayload, Limits: all.RunLimits})
 	}
 	jobs := &Jobs{shared: all}
-	jobs.placed.Store(rand.Uint64()) // servers that begin together do not go through the partitions in step
+	jobs.placed.Store(rand.Uint64()) // so that servers that begin together do not go through the partitions in step
 	executions := &Executions{all, jobs}
-	operations := &Operations{all, jobs, executions}
+	runs := &WorkflowRuns{all, jobs, executions}
+	reruns := &Reruns{all, jobs, executions, runs}
+	operations := &Operations{all, jobs, executions, reruns}
 	access := &Access{all, jobs}
 	return &Service{
-		all, jobs, executions, operations, access, &Settings{all, jobs, operations, access},
+		all, jobs, &Workflows{all, jobs}, executions, runs, reruns, operations, access, &Settings{all, jobs, operations, access},
 		&Views{all, jobs, executions, access, newForetelling()},
 	}
 }
 
-// enter lets a request that writes in, or turns it away where too many are inside already: the store is slow.
+// enter admits a request that writes, or refuses it if too many are inside already: the store is slow.
 func (s *shared) enter() (leave func(), err error) {
 	select {
 	case s.inside <- struct{}{}:
@@ -197,12 +233,11 @@ func (s *shared) enter() (leave func(), err error) {
 	}
 }
 
-// Once makes a request safe to send again: the same key and hash get the first answer.
-// The zero value asks for nothing.
+// Once makes a request safe to retry: the same key and hash get the first answer. The zero value does nothing.
 type Once[T any] struct {
 	Key    string
 	Hash   [32]byte
-	Encode func(T) []byte // the answer, as it is to be given again
+	Encode func(T) []byte // the answer, in the form to repeat
 }
 
 func (o Once[T]) with(v T, now time.Time) engine.Idempotency {
@@ -212,11 +247,11 @@ func (o Once[T]) with(v T, now time.Time) engine.Idempotency {
 	return engine.Idempotency{Key: o.Key, Hash: o.Hash, Answer: o.Encode(v), Until: now.Add(keyLife)}
 }
 
-// Report is a job and how its executions did.
+// Report is a job and the statistics of its executions.
 type Report struct {
 	job.Job
 	Stats   job.Stats
-	Rest    job.OperationID // of a deletion: the operation that cancels what still waits; zero: nothing does
+	Rest    job.OperationID // of a deletion: the operation that cancels the remaining executions; zero: none
 	Dropped []string        // hidden credentials that a change removed, by field
 }
 
@@ -225,11 +260,19 @@ func (s *Jobs) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (Rep
 	if err := allow(p, tenant.Read); err != nil {
 		return Report{}, err
 	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.find(ctx, p.Tenant, ref)
 	if err != nil {
 		return Report{}, err
 	}
 	return s.report(ctx, p, j)
+}
+
+// find finds the job that a request names. Nobody can name the job of a workflow's inline node.
+func (s *shared) find(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
+	if ref.ID.OfNode() {
+		return job.Job{}, engine.ErrNotFound
+	}
+	return s.store.Job(ctx, t, ref)
 }
 
 // report adds the statistics to one job.
@@ -241,17 +284,17 @@ func (s *Jobs) report(ctx context.Context, p tenant.Principal, j job.Job) (Repor
 	return Report{Job: s.planned(ctx, j, s.plans(p.Tenant)), Stats: stats[0]}, nil
 }
 
-// HasJob says with engine.ErrNotFound that there is no such job; a deleted one is there.
+// HasJob returns engine.ErrNotFound if there is no such job; a deleted one exists.
 func (s *Jobs) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref) error {
 	if err := allow(p, tenant.Read); err != nil {
 		return err
 	}
-	_, err := s.store.Job(ctx, p.Tenant, ref)
+	_, err := s.find(ctx, p.Tenant, ref)
 	return err
 }
 
-// planned shows the next instant of a job as its user knows it: also one that is staged already, and so no longer planned
-// in the store, and none while the job is paused.
+// planned sets the next instant of a job as its user sees it: one that is staged already counts, although it is no
+// longer planned in the store, and there is none while the job is paused.
 func (s *Jobs) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 	now := s.clock.Now()
 	switch {
@@ -263,10 +306,10 @@ func (s *Jobs) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 		if first, _, _, err := ps.staged(ctx, j); err == nil {
 			j.NextRunAt = first
 		}
-	case !j.Schedule.Type.OneOff() && (j.Overlap == "" || j.Overlap == job.OverlapAllow || j.Schedule.Calendar != ""):
+	case j.Schedule.Type.Recurs() && (j.Overlap == "" || j.Overlap == job.OverlapAllow || j.Schedule.Calendar != ""):
 		plan, err := ps.plan(ctx, j)
 		if err != nil {
-			break // the store's word stands
+			break // the store decides
 		}
 		if j.Schedule.Calendar != "" && j.NextRunAt.After(now) && !plan.At(j.NextRunAt) {
 			j.NextRunAt, _ = plan.Next(now) // it is only to be looked at again then
@@ -286,11 +329,11 @@ func (s *Jobs) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 	return j
 }
 
-// Reports is one page of jobs and how their executions did.
+// Reports is one page of jobs and the statistics of their executions.
 type Reports struct {
 	Jobs    []Report
 	Next    string
-	Partial bool // the page ended early, where little of what was looked at is chosen
+	Partial bool // the page ended early, because few of the examined rows match
 	Total   engine.Total
 }
 

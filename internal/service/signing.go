@@ -19,12 +19,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
-// SecretOverlap sets how long the previous secrets keep signing, by default.
+// SecretOverlap is how long the previous secrets keep signing, by default.
 const SecretOverlap = 24 * time.Hour
 
 const maxOverlap = 30 * 24 * time.Hour
 
-// SigningSecrets lists what the tenant's callbacks are signed with, newest first.
+// SigningSecrets lists the tenant's signing secrets, newest first.
 func (s *Access) SigningSecrets(ctx context.Context, p tenant.Principal) ([]engine.SigningSecret, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Access) SigningSecrets(ctx context.Context, p tenant.Principal) ([]engi
 	return s.store.SigningSecrets(ctx, p.Tenant)
 }
 
-// canSign reports whether signing secrets can be kept.
+// canSign reports whether signing secrets can be stored.
 func (s *Access) canSign() bool {
 	if s.cfg.Sealer == nil {
 		return false
@@ -48,13 +48,13 @@ func (s *Access) canSign() bool {
 	return err == nil
 }
 
-// SeedSigningSecret makes the secret that a tenant has from the start, unless it has one. Nobody has seen it: the first admin who
+// SeedSigningSecret creates a tenant's initial secret, unless it has one. Nobody has seen it: the first admin who
 // asks is shown it. Without a key to seal it under there is none.
 func (s *Access) SeedSigningSecret(ctx context.Context, t tenant.ID) error {
 	return s.seedSigningSecret(ctx, tenant.Principal{Tenant: t, Role: tenant.System, Name: "Carillon"})
 }
 
-// seedSigningSecret does so for the tenant of whoever is the cause.
+// seedSigningSecret does so for the tenant, with the cause as author.
 func (s *Access) seedSigningSecret(ctx context.Context, by tenant.Principal) error {
 	if !s.canSign() {
 		return nil
@@ -73,7 +73,7 @@ func (s *Access) seedSigningSecret(ctx context.Context, by tenant.Principal) err
 	return err
 }
 
-// RevealSigningSecret shows a secret that nobody was shown yet, once.
+// RevealSigningSecret shows a secret that nobody has been shown yet, once.
 func (s *Access) RevealSigningSecret(ctx context.Context, p tenant.Principal, id string) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
@@ -103,9 +103,10 @@ func (s *Access) RevealSigningSecret(ctx context.Context, p tenant.Principal, id
 
 var errShown = &NotDone{"reveal", "The signing secret was shown before, and is shown only once. Rotate it to get another: POST /signing-secrets, or 'carillon signing create'."}
 
-// AddSigningSecret makes a secret, which is answered this once, but for the private half of a pair, which never is; those before it sign as well for an overlap. With an
-// idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use: with
-// the secret where the encoded answer, which is to name the credential, is the same.
+// AddSigningSecret creates a secret, which only this response shows, except the private half of a pair, which is
+// never shown; earlier secrets keep signing for an overlap. With an idempotency key the id is derived from it, so
+// that the same request again gets the same answer while the secret is in use, including the secret if the encoded
+// answer, which should name the credential, is the same.
 func (s *Access) AddSigningSecret(ctx context.Context, p tenant.Principal, a sign.Algorithm, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
@@ -145,11 +146,11 @@ func (s *Access) AddSigningSecret(ctx context.Context, p tenant.Principal, a sig
 	if once.Key == "" {
 		return x, secret, nil
 	}
-	if x, err = s.signingSecret(ctx, p, x.ID); err != nil { // the one that stands: this request may have been made before
+	if x, err = s.signingSecret(ctx, p, x.ID); err != nil { // the existing one: this request may have been made before
 		return x, "", err
 	}
 	if replay != nil && !bytes.Equal(replay, once.Encode(x)) {
-		return x, "", nil // it was made with another credential, which has seen it
+		return x, "", nil // it was created with another credential, which has seen it
 	}
 	secret, err = sign.Open(s.cfg.Sealer, x)
 	return x, secret, err

@@ -10,16 +10,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// maxSignIns limits how many browsers may be signed in with one credential; more end the oldest.
+// maxSignIns limits how many browsers may be signed in with one credential; further ones end the oldest.
 const maxSignIns = 100
 
-// SignIn keeps what a browser is signed in as.
+// SignIn stores a browser's sign-in.
 func (s *Access) SignIn(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{After: fields{"name": x.Name, "role": string(x.Role), "ends_at": x.EndsAt.Format(time.RFC3339)}}
 	return s.store.AddSignIn(ctx, x, maxSignIns, s.audited(entering(p), "sign_in.begin", x.ID, told))
 }
 
-// SignOut forgets it. What has ended meanwhile has ended.
+// SignOut ends a sign-in. It is no error if it has ended already.
 func (s *Access) SignOut(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{Before: fields{"name": x.Name, "role": string(x.Role)}}
 	err := s.store.EndSignIn(ctx, x.Hash, s.audited(entering(p), "sign_in.end", x.ID, told))
@@ -29,7 +29,7 @@ func (s *Access) SignOut(ctx context.Context, p tenant.Principal, x engine.SignI
 	return err
 }
 
-// SignIns lists the tenant's browsers that are signed in. What has ended by then, f says.
+// SignIns lists the tenant's active sign-ins; f determines which have ended.
 func (s *Access) SignIns(ctx context.Context, p tenant.Principal, f engine.SignInFilter, page engine.Page) (engine.Listed[engine.SignIn], error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Listed[engine.SignIn]{}, err
@@ -38,7 +38,7 @@ func (s *Access) SignIns(ctx context.Context, p tenant.Principal, f engine.SignI
 	return s.store.FindSignIns(ctx, f, page)
 }
 
-// EndSignIn ends one of the tenant's by its id. Its browser is refused within a few seconds.
+// EndSignIn ends one of the tenant's sign-ins by its id. Servers refuse its browser within a few seconds.
 func (s *Access) EndSignIn(ctx context.Context, p tenant.Principal, f engine.SignInFilter, id string) (x engine.SignIn, err error) {
 	f.ID = id
 	found, err := s.SignIns(ctx, p, f, engine.Page{Limit: 1, Uncounted: true})
@@ -58,7 +58,7 @@ func (s *Access) EndSignIn(ctx context.Context, p tenant.Principal, f engine.Sig
 	return x, err
 }
 
-// entering is the principal in the tenant in whose log it is to be found: of a key for all tenants, the first.
+// entering returns the principal in the tenant whose log records it: for a key for all tenants, the first.
 func entering(p tenant.Principal) tenant.Principal {
 	if p.Tenant == "" {
 		p.Tenant = tenant.Default

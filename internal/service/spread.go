@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Spread says how to spread herds: by giving jobs another minute of their hour.
+// Spread suggests how to spread herds: by giving jobs another minute of their hour.
 type Spread struct {
 	PeakBefore, PeakAfter int64 // in the fullest minute
 	Total                 int   // jobs that are to be moved
@@ -23,7 +23,7 @@ type Spread struct {
 	Minutes               []Minute // after that
 }
 
-// Moved is a job that is to be moved.
+// Moved is a suggested move of a job.
 type Moved struct {
 	ID            job.ID
 	Name          string
@@ -36,7 +36,7 @@ const (
 	spreadMost   = 20_000 // jobs
 )
 
-// Spread is a forecast, and how its herds can be taken apart.
+// Spread is a forecast, and how to spread its herds.
 func (s *Views) Spread(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Forecast{}, err
@@ -102,7 +102,7 @@ func (s *Views) spread(ctx context.Context, of tenant.ID, ahead time.Duration, h
 	return out, nil
 }
 
-// recompiled is a job's plan with another expression; nil if there is none.
+// recompiled returns a job's plan with another expression; nil if there is none.
 func (s *Views) recompiled(c counted, expression string) *schedule.Plan {
 	if c.plan == nil || c.plan.Cron == nil {
 		return nil
@@ -124,7 +124,7 @@ func (s *Views) recompiled(c counted, expression string) *schedule.Plan {
 	return &p
 }
 
-// moved is a schedule's expression with a minute that is the job's own, by a hash of its id: where it fires at one minute
+// moved replaces the minute in a schedule's expression by the job's own, a hash of its id, if it fires at one minute
 // of its hours, or at every n-th. False: it is no such expression, or has that minute.
 func moved(id job.ID, s job.Schedule) (string, bool) {
 	if s.Type != job.Cron {

@@ -11,19 +11,19 @@ import (
 // QueueStatus describes the state of the whole installation.
 type QueueStatus struct {
 	engine.Census
-	Day     engine.Minute   // what was counted in the last 24 hours
+	Day     engine.Minute   // counts of the last 24 hours
 	Lately  engine.Minute   // and in the last five minutes
-	Minutes []engine.Minute // one by one, earliest first, as far back as was asked
+	Minutes []engine.Minute // one by one, earliest first, as far back as requested
 	Now     time.Time
 }
 
-// OverdueAfter sets how long after its instant a job that has not fired is overdue.
+// OverdueAfter is how long after its instant a job that has not fired is overdue.
 const OverdueAfter = 5 * time.Second
 
-// Now is the instant by the clock that says what is overdue.
+// Now returns the time of the clock that decides what is overdue.
 func (s *shared) Now() time.Time { return s.now() }
 
-// QueueStatus says how the whole installation does, with the minutes of a time.
+// QueueStatus returns the state of the whole installation, with the minutes of a period.
 func (s *Views) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
 	if err := allow(p, tenant.Run); err != nil {
 		return QueueStatus{}, err

@@ -25,7 +25,7 @@ func (s *Settings) Limits(ctx context.Context, p tenant.Principal) ([]job.Limit,
 	return s.store.Limits(ctx, p.Tenant)
 }
 
-// SetLimit keeps a limit of the tenant, or of one of its queues; one that limits nothing is removed.
+// SetLimit sets a limit of the tenant, or of one of its queues; an empty one removes it.
 func (s *Settings) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit) error {
 	if err := allow(p, tenant.Manage); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (s *shared) Tenants(ctx context.Context, p tenant.Principal) ([]tenant.Tena
 	return s.store.Tenants(ctx)
 }
 
-// Tenant finds one tenant.
+// CreateTenant creates a tenant, whose id is derived from its name. With an idempotency key the id is derived from
+// that, too, so that the same request again finds what it created.
 func (s *shared) Tenant(ctx context.Context, p tenant.Principal, id tenant.ID) (tenant.Tenant, error) {
 	all, err := s.Tenants(ctx, p)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Settings) CreateTenant(ctx context.Context, p tenant.Principal, name st
 	return t, nil, job.Invalids{{Field: "name", Value: job.Show(name), Want: fmt.Sprintf("another name: %d tenants have this one", maxSuffix)}}
 }
 
-// maxSuffix limits how many tenants may have one name, or names that give the same id.
+// maxSuffix limits how many tenants may have one name, or names that yield the same id.
 const maxSuffix = 100
 
 // TenantChange holds the changes of a tenant; nil leaves a field as it is.
@@ -121,9 +122,9 @@ type TenantChange struct {
 	HTTPSOnly *bool
 }
 
-// UpdateTenant changes a tenant's name, its tier, what it has in place of its tier's quota, or where its callbacks may go. Every server goes by it
-// within 5 s. What the tenant has it keeps, also where it might not make it any more; but history that is too old for it is not shown from
-// then on, and dropped after tenant.CutGrace.
+// UpdateTenant changes a tenant's name, tier, quota overrides, or callback rules. Every server obeys it within 5 s. A
+// tenant keeps what it has, even what it could no longer create; but history that is too old is hidden from then on,
+// and dropped after tenant.CutGrace.
 func (s *Settings) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
@@ -180,7 +181,7 @@ func checkTenant(t tenant.Tenant) error {
 // maxReach limits how many private address ranges a tenant's callbacks may reach.
 const maxReach = 100
 
-// checkReach reads address ranges as they are stored.
+// checkReach validates address ranges and returns their stored form.
 func checkReach(ranges []string) (string, error) {
 	var v job.Invalids
 	if n := len(ranges); n > maxReach {
@@ -205,7 +206,7 @@ func checkReach(ranges []string) (string, error) {
 	return strings.Join(out, ","), v.Err()
 }
 
-// slug makes an id of a name: lower-case letters, digits and single dashes.
+// slug derives an id from a name: lower-case letters, digits and single dashes.
 func slug(name string) string {
 	var b strings.Builder
 	dash := false

@@ -14,15 +14,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
-// Revised says that a job has another revision than the request expects.
+// Revised is the error that a job has another revision than the request expects.
 type Revised struct{ Want, Is int }
 
 func (r *Revised) Error() string {
 	return fmt.Sprintf("the job has revision %d, not %d", r.Is, r.Want)
 }
 
-// UpdateJob changes a job's definition. change is given the job as it is and answers with what its definition is to be;
-// it is asked again where another request came in between, unless a revision (not 0) was asked for: then it is *Revised.
+// UpdateJob changes a job's definition. change receives the current job and returns its new definition; it is called
+// again if another request came in between, unless a revision (not 0) was given: then the error is *Revised.
 func (s *Jobs) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, change func(job.Job) (job.Definition, error)) (Report, error) {
 	return s.change(ctx, p, ref, "job.update", revision, func(ps *plans, j job.Job) (engine.Update, error) {
 		d, err := change(j)
@@ -49,7 +49,7 @@ func (s *Jobs) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	})
 }
 
-// change changes a job by what decide makes of it.
+// change updates a job with the result of decide.
 func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, action string, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
@@ -60,7 +60,7 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 	}
 	defer leave()
 	for range maxRounds {
-		j, err := s.store.Job(ctx, p.Tenant, ref)
+		j, err := s.find(ctx, p.Tenant, ref)
 		if err != nil {
 			return Report{}, err
 		}
@@ -85,7 +85,7 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 		}
 		u.Entry = s.audited(p, action, j.ID.String(), diff)
 		j, err = s.store.UpdateJob(ctx, p.Tenant, u)
-		if isConflict(err) {
+		if isConflict(err) || (u.Workflow != nil || u.Parents != nil) && errors.Is(err, engine.ErrNotFound) {
 			continue // look at it again
 		}
 		if errors.Is(err, engine.ErrFull) {
@@ -95,7 +95,7 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 			continue
 		}
 		var spent *engine.Spent
-		if errors.As(err, &spent) { // only the store knows what of its runs is staged and taken back
+		if errors.As(err, &spent) { // only the store knows which of its runs are staged and taken back
 			return Report{}, job.Invalids{{Field: "schedule.max_runs", Value: job.Show(u.Job.Schedule.MaxRuns), Want: fmt.Sprintf("more than %d, the number of times it has fired", spent.Runs)}}
 		}
 		if err != nil {
@@ -112,13 +112,14 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 	return Report{}, fmt.Errorf("change a job: others changed it %d times: %w", maxRounds, engine.ErrConflict)
 }
 
-// errUnchanged says that a job is as it is to be.
+// errUnchanged means that a job already is as requested.
 var errUnchanged = errors.New("unchanged")
 
-// revise is the update that gives a job another definition. Where its schedule is another, it is planned again; where it goes
-// to another destination, the credentials that were hidden for the one before are removed.
+// revise returns the update that gives a job another definition. If its schedule differs, it is planned again; if its
+// destination differs, hidden credentials for the old one are removed.
 func (s *Jobs) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
 	d.Schedule = stored(d.Schedule)
+	d.DependsOn, d.DependsIf = j.DependsOn, j.DependsIf // which SetDependencies changes, and nothing else
 	d, ps.dropped, ps.why = secret.Keep(d, j.Definition)
 	if d.Key != j.Key {
 		return u, job.Invalids{{Field: "key", Value: job.Show(d.Key), Want: "the key it has, or nothing: a job's key cannot change"}}
@@ -160,8 +161,8 @@ func (s *Jobs) revise(ctx context.Context, ps *plans, j job.Job, d job.Definitio
 		return u, nil
 	}
 	from := ps.at
-	if owed := j.NextRunAt; !d.Schedule.Type.OneOff() && !owed.IsZero() && !owed.After(from) {
-		from = owed.Add(-time.Microsecond) // what has come and was not fired is owed by the schedule as it is now
+	if owed := j.NextRunAt; d.Schedule.Type.Recurs() && !owed.IsZero() && !owed.After(from) {
+		from = owed.Add(-time.Microsecond) // what was due and has not fired is owed by the current schedule
 	}
 	if u.Job.NextRunAt, err = ps.next(ctx, &u.Job, from); err != nil {
 		return u, err
@@ -172,8 +173,8 @@ func (s *Jobs) revise(ctx context.Context, ps *plans, j job.Job, d job.Definitio
 	return u, nil
 }
 
-// PauseJob keeps a job from firing, until an instant where one is given, and holds what waits of its schedule. Pausing it
-// again changes why and until when.
+// PauseJob keeps a job from firing, until an instant if one is given, and holds its waiting scheduled executions.
+// Pausing it again changes reason and end.
 func (s *Jobs) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref, why string, until time.Time) (Report, error) {
 	until = until.UTC().Truncate(time.Microsecond)
 	return s.change(ctx, p, ref, "job.pause", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
@@ -196,13 +197,13 @@ func (s *Jobs) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref,
 		u.Job = j
 		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Paused, why, until
 		if unjudged := !j.NextRunAt.IsZero() && j.NextRunAt.Before(j.ResumedAt); j.State != job.Paused && !unjudged {
-			u.Job.PausedAt = ps.at // what passed in an earlier pause, and was not judged since, has passed in this one
+			u.Job.PausedAt = ps.at // instants from an earlier pause, not yet judged, belong to this one
 		}
 		return u, nil
 	})
 }
 
-// ResumeJob lets a job fire again. What it missed meanwhile its catch-up policy judges.
+// ResumeJob lets a job fire again. The catch-up policy decides what to do about missed runs.
 func (s *Jobs) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.change(ctx, p, ref, "job.resume", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		switch j.State {
@@ -215,7 +216,7 @@ func (s *Jobs) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	})
 }
 
-// resumed is the update that ends a pause; it ended when it was to end by itself, even if that is noticed later.
+// resumed returns the update that ends a pause; an expired pause ended at its expiry, even if that is noticed later.
 func resumed(j job.Job, at time.Time) (u engine.Update) {
 	u.Job = j
 	u.Job.ResumedAt = at
@@ -226,7 +227,7 @@ func resumed(j job.Job, at time.Time) (u engine.Update) {
 	return u
 }
 
-// AutoResume resumes a job whose pause is over by itself, unless it was changed meanwhile.
+// AutoResume resumes a job whose pause has expired, unless it was changed meanwhile.
 func (s *Jobs) AutoResume(ctx context.Context, j job.Job) error {
 	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause", Internal: true}
 	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, "job.resume", j.Revision, func(ps *plans, j job.Job) (u engine.Update, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// Sealed is the part of a store that holds what signing has sealed.
+// Sealed is the part of a store with sealed data of this package.
 type Sealed interface {
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.SigningSecret, error)
 	ResealSigningSecret(ctx context.Context, s engine.SigningSecret, was []byte) error
@@ -17,7 +17,7 @@ type Sealed interface {
 	Reshare(ctx context.Context, name string, was, value []byte) error
 }
 
-// Stale counts the signing secrets that are not under the first key of the ring, each of which it opens.
+// Stale counts the signing secrets that are not under the first key of the ring. It opens each of them.
 func Stale(ctx context.Context, store Sealed, ring *seal.Ring) (n int, err error) {
 	all, err := store.SigningSecrets(ctx, "")
 	for _, s := range all {
@@ -32,8 +32,8 @@ func Stale(ctx context.Context, store Sealed, ring *seal.Ring) (n int, err error
 	return n, err
 }
 
-// Rekey seals every signing secret, and the key of callback tokens, again under the first key of the ring, and answers with
-// how many were under another, or under none. It may be run again at any time.
+// Rekey seals every signing secret, and the key of callback tokens, again under the first key of the ring, and
+// returns how many were under another, or unsealed. It may be repeated at any time.
 func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
 	done := 0
 	all, err := store.SigningSecrets(ctx, "")
@@ -64,7 +64,7 @@ func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
 
 // rekeyTokens seals the key of callback tokens again.
 func rekeyTokens(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
-	if _, err := LoadTokens(ctx, store, ring); err != nil { // if there is no key yet, there is one now
+	if _, err := LoadTokens(ctx, store, ring); err != nil { // if there is no key yet, this creates one
 		return 0, err
 	}
 	kept, err := store.Share(ctx, sharedName, nil)

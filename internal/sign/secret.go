@@ -16,7 +16,7 @@ const (
 	secretPrefix  = "whsec_"
 	privatePrefix = "whsk_"
 	publicPrefix  = "whpk_"
-	minSecret     = 24 // bytes, as Standard Webhooks has it
+	minSecret     = 24 // bytes, as in Standard Webhooks
 	maxSecret     = 64
 	newSecret     = 32
 	shownPrefix   = len(secretPrefix) + 4
@@ -34,7 +34,7 @@ const (
 // Algorithms lists them.
 func Algorithms() []Algorithm { return []Algorithm{HMAC, Ed25519} }
 
-// NewSecret makes a secret up, in the form that Standard Webhooks has for it.
+// NewSecret generates a secret in the form of Standard Webhooks.
 func NewSecret(a Algorithm) string {
 	if a == Ed25519 {
 		_, private, _ := ed25519.GenerateKey(nil) // it never fails
@@ -45,7 +45,8 @@ func NewSecret(a Algorithm) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// Public returns the part of a secret that is public: the public key of a pair, otherwise the start of the secret, by which people recognize it.
+// Public returns the public part of a secret: the public key of a pair, otherwise the start of the secret, by which
+// people recognise it.
 func Public(secret string) string {
 	if k, err := ParseSecret(secret); err == nil && k.private != nil {
 		return publicPrefix + base64.StdEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
@@ -53,7 +54,7 @@ func Public(secret string) string {
 	return secret[:min(len(secret), shownPrefix)]
 }
 
-// AlgorithmOf is the algorithm of what Public shows.
+// AlgorithmOf returns the algorithm of a text from Public.
 func AlgorithmOf(public string) Algorithm {
 	if strings.HasPrefix(public, publicPrefix) {
 		return Ed25519
@@ -67,7 +68,7 @@ type Key struct {
 	private ed25519.PrivateKey // nil: it is shared
 }
 
-// ParseSecret reads a secret.
+// ParseSecret parses a secret.
 func ParseSecret(secret string) (Key, error) {
 	if text, ok := strings.CutPrefix(secret, privatePrefix); ok {
 		key, err := base64.StdEncoding.DecodeString(text)
@@ -84,7 +85,7 @@ func ParseSecret(secret string) (Key, error) {
 	return Key{shared: key}, nil
 }
 
-// Sign is the signature of a body, as it stands in webhook-signature.
+// Sign returns the signature of a body, as in the header webhook-signature.
 func (k Key) Sign(id string, at time.Time, body []byte) string {
 	head := id + "." + strconv.FormatInt(at.Unix(), 10) + "."
 	if k.private != nil {

@@ -11,32 +11,32 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Sealer encrypts what must not be readable at rest.
+// Sealer encrypts data at rest.
 type Sealer interface {
 	Seal(aad string, plain []byte) ([]byte, error)
 	Open(aad string, sealed []byte) ([]byte, error)
 }
 
-// Place returns what a tenant's secret is sealed for.
+// Place returns the associated data for a tenant's secret.
 func Place(t tenant.ID, id string) string { return "signing\x00" + string(t) + "\x00" + id }
 
-// Store is the part of a store that signing asks.
+// Store is the part of a store that signing uses.
 type Store interface {
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.SigningSecret, error)
 }
 
 const (
-	fresh      = 3 * time.Second // for which what was read is taken for what is there
+	fresh      = 3 * time.Second // how long read secrets are cached
 	maxTenants = 10_000          // that are remembered
 )
 
-// Secrets knows what tenants' callbacks are signed with. It reads a tenant's at most every few seconds.
+// Secrets provides the signing secrets of tenants. It reads a tenant's at most every few seconds.
 type Secrets struct {
 	store Store
 	seal  Sealer
 	clock clock.Clock // the store's
 
-	seed func(context.Context, tenant.ID) error // makes a tenant's first; nil: nobody does
+	seed func(context.Context, tenant.ID) error // creates a tenant's first; nil: never
 
 	mu    sync.Mutex
 	known map[tenant.ID]*secrets // guarded by mu
@@ -47,7 +47,7 @@ type secrets struct {
 	keys   []key
 	err    error // they cannot be opened
 	readAt time.Time
-	busy   bool // someone reads them again; until then these hold
+	busy   bool // someone is rereading them; until then these are used
 }
 
 type key struct {
@@ -55,15 +55,15 @@ type key struct {
 	until time.Time // zero: for good
 }
 
-// NewSecrets makes a memory of secrets over a store whose clock is given.
+// NewSecrets makes a cache of secrets over a store and its clock.
 func NewSecrets(store Store, seal Sealer, clk clock.Clock) *Secrets {
 	return &Secrets{store: store, seal: seal, clock: clk, known: map[tenant.ID]*secrets{}}
 }
 
-// Seed has a tenant that has no secret get one when its first callback is made. It is for before the first.
+// Seed creates a secret for a tenant that has none when its first callback is made. Call it before the first.
 func (s *Secrets) Seed(make func(context.Context, tenant.ID) error) { s.seed = make }
 
-// Forget has a tenant's secrets read again: they have changed.
+// Forget makes a tenant's secrets be read again: they have changed.
 func (s *Secrets) Forget(t tenant.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Secrets) read(ctx context.Context, t tenant.ID, at time.Time) (*secrets
 	return out, nil
 }
 
-// Open reads a secret as its tenant was given it.
+// Open returns a secret in the form that its tenant was given.
 func Open(seal Sealer, x engine.SigningSecret) (string, error) {
 	text, err := seal.Open(Place(x.Tenant, x.ID), x.Sealed)
 	return string(text), err
@@ -139,7 +139,7 @@ func (s *secrets) at(now time.Time) ([]Key, error) {
 	return out, s.err
 }
 
-// unreadable says that a secret is there, but cannot be used.
+// unreadable is the error that a secret exists but cannot be used.
 type unreadable struct {
 	id  string
 	err error

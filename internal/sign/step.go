@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/delivery"
 )
 
-// The headers that a callback carries beside those that say which attempt it is.
+// The headers of a callback, besides those that identify the attempt.
 const (
 	HeaderID        = "webhook-id"
 	HeaderTimestamp = "webhook-timestamp"
@@ -60,8 +60,8 @@ func Step(s *Secrets, t *Tokens, clk clock.Clock) delivery.Step {
 	}
 }
 
-// compact is JSON as it arrives at a worker: on the way the space between values is lost, and what is signed is what is
-// sent, whichever way it goes.
+// compact returns JSON as it arrives at a worker: the space between values is lost on the way, and the signature must
+// cover what is sent, whichever way it goes.
 func compact(payload json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.Grow(len(payload))
@@ -71,7 +71,7 @@ func compact(payload json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// trace is the context of an attempt: the trace of its execution, whose id it has, and a span of its own.
+// trace returns the context of an attempt: the trace of its execution, whose id it has, and a new span.
 func trace(id job.ExecutionID) string {
 	var span [8]byte
 	_, _ = rand.Read(span[:]) // it never fails

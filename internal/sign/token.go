@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
-// ErrToken says that a text is no token of this installation for the execution.
+// ErrToken means that a text is not a token of this installation for the execution.
 var ErrToken = errors.New("the callback token is not one of this execution")
 
 const (
@@ -25,24 +25,24 @@ const (
 	sharedName  = "callback-token-key"
 )
 
-// Tokens makes and checks what targets complete executions with.
+// Tokens makes and checks the tokens with which targets complete executions.
 type Tokens struct{ key []byte }
 
 // NewTokens makes tokens under a key.
 func NewTokens(key []byte) *Tokens { return &Tokens{key} }
 
-// Sharer keeps values that all servers of an installation share.
+// Sharer stores values that all servers of an installation share.
 type Sharer interface {
 	Share(ctx context.Context, name string, value []byte) ([]byte, error)
 }
 
-// The forms in which the key is kept: as it is, where nothing can be sealed, or sealed.
+// The forms in which the key is stored: in the clear, if nothing can be sealed, or sealed.
 const (
 	keptPlain  = 0
 	keptSealed = 1
 )
 
-// LoadTokens makes tokens under the key that the servers over a store share, which the first of them makes up.
+// LoadTokens makes tokens under the key that the servers of a store share, which the first of them generates.
 func LoadTokens(ctx context.Context, store Sharer, sealer Sealer) (*Tokens, error) {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // it never fails
@@ -68,14 +68,14 @@ func LoadTokens(ctx context.Context, store Sharer, sealer Sealer) (*Tokens, erro
 	return NewTokens(key), nil
 }
 
-// Make is the token for an execution under a lease.
+// Make returns the token for an execution under a lease.
 func (t *Tokens) Make(of tenant.ID, l job.Lease) string {
 	body := binary.BigEndian.AppendUint64(nil, uint64(l.Token))
 	body = append(body, of...)
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(append(t.mac(l.Execution, body), body...))
 }
 
-// Check says whose an execution's token is and for which lease it was made; ErrToken if it is none.
+// Check returns the tenant and the lease of an execution's token; ErrToken if it is invalid.
 func (t *Tokens) Check(id job.ExecutionID, text string) (tenant.ID, job.Lease, error) {
 	text, ok := strings.CutPrefix(text, tokenPrefix)
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// knownJob is a job as it was seen last.
+// knownJob is a job in its last known state.
 type knownJob struct {
 	id     job.ID
 	name   string
@@ -22,7 +22,7 @@ type knownJob struct {
 	paused bool
 }
 
-// plan takes in what a job is, and whether it is to fire later. The caller holds mu.
+// plan records a job, and whether it will fire later. The caller holds mu.
 func (r *recorder) plan(j job.Job) {
 	r.jobs[j.ID] = &knownJob{j.ID, j.Name, j.Tenant, j.State == job.Paused}
 	if delete(r.planned, j.ID); !j.NextRunAt.IsZero() && j.State != job.Deleted {
@@ -30,7 +30,7 @@ func (r *recorder) plan(j job.Job) {
 	}
 }
 
-// replan looks at what a job is. The caller holds mu.
+// replan reads the state of a job. The caller holds mu.
 func (r *recorder) replan(ctx context.Context, t tenant.ID, id job.ID) {
 	if j, err := r.Store.Job(ctx, t, engine.Ref{ID: id}); err == nil {
 		r.plan(j)
@@ -66,10 +66,10 @@ func (r *recorder) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) 
 	})
 }
 
-// changed says that an execution's job was changed.
+// changed records that an execution's job was changed.
 const changed = "changed"
 
-// withdraw writes down that what had not begun is gone. The caller holds mu.
+// withdraw records that an execution that had not begun is gone. The caller holds mu.
 func (r *recorder) withdraw(s *seen) {
 	delete(r.known, s.id)
 	r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Withdrawn, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name})
@@ -95,9 +95,14 @@ func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence)
 	})
 }
 
-// volley writes down the outcome of a firing. The caller holds mu.
+// volley records the outcome of a firing. The caller holds mu.
 func (r *recorder) volley(ctx context.Context, f engine.Firing, ready map[job.ExecutionID]bool) {
 	if f.Overlap == job.OverlapReplace {
+		for _, s := range r.known {
+			if s.flow && s.job == f.Job && !s.status.Final() {
+				r.add(check.Event{Proc: "store", Kind: check.Invoke, Op: check.Cancel, Tenant: string(s.tenant), Execution: s.name})
+			}
+		}
 		r.lookAt(ctx, "replaced", func(s *seen) bool { return s.job == f.Job })
 	}
 	caught := 0
@@ -127,7 +132,8 @@ func (r *recorder) volley(ctx context.Context, f engine.Firing, ready map[job.Ex
 	r.replan(ctx, f.Tenant, f.Job)
 }
 
-// alone notes where a job that skips what would overlap fires while an earlier fire of it lives. The caller holds mu.
+// alone records a violation if a job that skips overlaps fires while an earlier fire of it is live. The caller holds
+// mu.
 func (r *recorder) alone(f engine.Firing, e job.Execution) {
 	if f.Overlap != job.OverlapSkip {
 		return
@@ -142,7 +148,7 @@ func (r *recorder) alone(f engine.Firing, e job.Execution) {
 // catchStep limits how many instants of a job are caught up in one step.
 const catchStep = 50
 
-// wrong notes what no history shows. The caller holds mu.
+// wrong records a violation that no history shows. The caller holds mu.
 func (r *recorder) wrong(name, format string, args ...any) {
 	r.over = append(r.over, check.Violation{Check: name, What: fmt.Sprintf("after %v ", time.Since(r.begun)) + fmt.Sprintf(format, args...)})
 }
@@ -172,7 +178,7 @@ func (r *recorder) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, 
 	})
 }
 
-// pay takes what the start of an execution costs out of what was drawn for its group. The caller holds mu.
+// pay takes the start of an execution out of the tokens drawn for its group. The caller holds mu.
 func (r *recorder) pay(s *seen) {
 	if s.group.Key == 0 || s.group.Rate.IsZero() {
 		return

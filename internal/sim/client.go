@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
@@ -24,13 +25,13 @@ func local(t tenant.ID) tenant.Principal {
 	return p
 }
 
-// caller is a client: it wants one thing after the other, and asks again, with the same key, where it was not answered.
+// caller is a client: it makes one request after the other, and retries, with the same key, if it was not answered.
 type caller struct {
 	w          *world
 	name       string
 	rng        *rand.Rand
 	as         tenant.Principal
-	jobs       []made // what it asked for, whether or not it knows that it is there
+	jobs       []made // what it asked for, whether or not it knows that it exists
 	executions []made
 }
 
@@ -71,12 +72,23 @@ func (w *world) client(n int, wishes []wish) {
 			c.update(x, c.jobs[x.of])
 		case wishPauseJob, wishResumeJob:
 			c.pauseJob(x, c.jobs[x.of])
+		case wishFlow:
+			c.makeFlow(x)
+		case wishAct:
+			c.act(x, c.executions[x.of], tag)
+		case wishEvent:
+			c.send(x)
 		}
 	}
 }
 
-// ask asks, again where it is not answered, and writes down what came of it.
+// ask makes a request, retries it until it is answered, and records the result.
 func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.Service, *check.Event) error) check.Kind {
+	return c.askServer(x, e, func(ctx context.Context, s *server, e *check.Event) error { return call(ctx, s.svc, e) })
+}
+
+// askServer is ask for requests that the service does not handle.
+func (c *caller) askServer(x wish, e check.Event, call func(context.Context, *server, *check.Event) error) check.Kind {
 	e.Proc, e.Kind, e.Tenant = c.name, check.Invoke, string(c.as.Tenant)
 	c.w.store.add(e)
 	e.Kind = check.Unknown
@@ -97,8 +109,9 @@ func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.
 		}
 		e.Result = err.Error()
 		var invalid job.Invalids
-		if unsure && errors.As(err, &invalid) {
-			break // what was valid when it was first asked for may be there, though its end has passed
+		var conflict *workflow.Conflict
+		if unsure && (errors.As(err, &invalid) || errors.As(err, &conflict)) {
+			break // a request that was valid at first may have succeeded, though its time has passed
 		}
 		if definite(err) {
 			e.Kind = check.Fail
@@ -110,25 +123,30 @@ func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.
 	return e.Kind
 }
 
-func (c *caller) once(s *server, e *check.Event, call func(context.Context, *service.Service, *check.Event) error) error {
+func (c *caller) once(s *server, e *check.Event, call func(context.Context, *server, *check.Event) error) error {
 	ctx, cancel := context.WithTimeout(c.w.ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	err := call(ctx, s.svc, e)
+	err := call(ctx, s, e)
 	if !s.alive() {
 		return errAway
 	}
 	return err
 }
 
-// errInstead says that nothing was made because another execution has the unique key.
+// errInstead means that nothing was created because another execution has the unique key.
 var errInstead = errors.New("another has the unique key")
 
-// definite reports whether an error says that nothing was done.
+// definite reports whether an error means that nothing was done.
 func definite(err error) bool {
 	var taken *service.KeyTaken
 	var notDone *service.NotDone
 	var invalid job.Invalids
+	var conflict *workflow.Conflict
+	var decided *workflow.Decided
+	if errors.As(err, &conflict) || errors.As(err, &decided) {
+		return true
+	}
 	return errors.Is(err, engine.ErrNotFound) || errors.Is(err, errInstead) || errors.As(err, &taken) || errors.As(err, &notDone) || errors.As(err, &invalid)
 }
 
@@ -154,7 +172,7 @@ func (c *caller) create(x wish) {
 		Instead   bool
 	}
 	key := once(d.Name, func(all []service.NewJob) []byte {
-		b, _ := json.Marshal(answer{all[0].Job.ID, all[0].Execution, all[0].Instead}) // of bytes, which always have a form
+		b, _ := json.Marshal(answer{all[0].Job.ID, all[0].Execution, all[0].Instead}) // bytes always encode
 		return b
 	})
 	c.ask(x, e, func(ctx context.Context, s *service.Service, _ *check.Event) error {
@@ -177,7 +195,7 @@ func (c *caller) create(x wish) {
 	c.jobs, c.executions = append(c.jobs, m), append(c.executions, m)
 }
 
-// bulk makes several jobs with one call: all of them, or none.
+// bulk creates several jobs with one call: all of them, or none.
 func (c *caller) bulk(x wish, tag string) {
 	others := func(k check.Kind) {
 		for _, d := range x.defs[1:] {
@@ -187,7 +205,7 @@ func (c *caller) bulk(x wish, tag string) {
 	others(check.Invoke)
 	ms := make([]made, len(x.defs))
 	key := once(tag, func(all []service.NewJob) []byte {
-		b, _ := json.Marshal(idsOf(all)) // of bytes, which always have a form
+		b, _ := json.Marshal(idsOf(all)) // bytes always encode
 		return b
 	})
 	first := x.defs[0].Name
@@ -240,7 +258,7 @@ func (c *caller) rerun(x wish, m made, tag string) {
 
 func executionID(e job.Execution) []byte { return e.ID[:] }
 
-// answered is the execution that a call was answered with; errInstead if it is not the one asked for.
+// answered returns the execution in an answer; errInstead if it is not the requested one.
 func (c *caller) answered(e *check.Event, got job.Execution, replay []byte, err error) (id job.ExecutionID, _ error) {
 	if err != nil {
 		return id, err

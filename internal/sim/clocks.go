@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// skewed is the clock of the store, which is not that of the servers, and may be set.
+// skewed is the clock of the store, which differs from those of the servers, and may be set.
 type skewed struct{ by atomic.Int64 }
 
 func newSkewed(by time.Duration) *skewed {
@@ -33,7 +33,7 @@ type host struct{ by atomic.Int64 }
 
 func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.by.Load())) }
 
-// setClocks sets the clocks of the store and of a server, as the script says.
+// setClocks sets the clocks of the store and of a server according to the script.
 func (w *world) setClocks() {
 	if j := w.hostJump; j.last != 0 {
 		w.wg.Go(func() {
@@ -54,10 +54,10 @@ func (w *world) setClocks() {
 	}
 }
 
-// unsettled sets how long after the store's clock was set its old decisions may show.
+// unsettled is how long after the store's clock was set its old decisions may show.
 const unsettled = 30 * time.Second
 
-// skewOf returns how far the store's clock is from that of the servers: in half of all seeds it is as good as theirs.
+// skewOf returns how far the store's clock is from those of the servers: in half of all seeds it is not skewed.
 func skewOf(seed uint64) time.Duration {
 	switch r := stream(seed, "clock"); r.IntN(4) {
 	case 0:
@@ -71,13 +71,13 @@ func skewOf(seed uint64) time.Duration {
 // now is the time by the store's clock.
 func (w *world) now() time.Time { return w.clock.Now() }
 
-// Flaws are ways in which a run is broken elsewhere than in its store.
+// Flaws are ways in which a run is broken outside its store.
 type Flaws struct {
-	HostClock   bool // schedulers go by the clock of their machine
-	NoSelfFence bool // workers take every beat for answered
+	HostClock   bool // schedulers use the clock of their machine
+	NoSelfFence bool // workers treat every heartbeat as answered
 }
 
-// schedulerClock is the clock that a scheduler goes by.
+// schedulerClock returns the clock that a scheduler uses.
 func (w *world) schedulerClock(c clock.Clock) clock.Clock {
 	if w.flaws.HostClock {
 		return clock.System{}
@@ -85,7 +85,7 @@ func (w *world) schedulerClock(c clock.Clock) clock.Clock {
 	return c
 }
 
-// believe beats, and takes that for answered if nobody says otherwise.
+// believe sends a heartbeat, and treats it as answered if there is no reply.
 func (r *remote) believe(ctx context.Context, x client.Session, b client.Beat) (client.Orders, error) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -99,7 +99,7 @@ func (r *remote) believe(ctx context.Context, x client.Session, b client.Beat) (
 // long is the prefix of jobs whose attempts last longer than a lease, and stop when told.
 const long = "long-"
 
-// longs makes up what a client wants that lasts long, and a cut of a worker that falls into it.
+// longs generates a client's long-running jobs, and a cut of a worker that coincides with one.
 func longs(r *rand.Rand, client int) ([]wish, []fault) {
 	var out []wish
 	for n := range 2 + r.IntN(3) {
@@ -114,7 +114,8 @@ func longs(r *rand.Rand, client int) ([]wish, []fault) {
 	return out, cuts
 }
 
-// runs are the attempts of long jobs that are being executed: of one execution there is one at a time, so long as their workers move.
+// runs tracks the attempts of long jobs that are being executed: of one execution there is one at a time, as long as
+// their workers move.
 type runs struct {
 	mu    sync.Mutex
 	of    map[string][]longRun
@@ -126,7 +127,7 @@ type longRun struct {
 	event check.Event
 }
 
-// begin notes that an attempt is executed, and answers with what notes its end.
+// begin records that an attempt is executed, and returns a function that records its end.
 func (rs *runs) begin(x *executor, e check.Event) (end func()) {
 	if !strings.HasPrefix(e.Job, long) {
 		return func() {}
@@ -150,14 +151,14 @@ func (rs *runs) begin(x *executor, e check.Event) (end func()) {
 	}
 }
 
-// note writes down what is wrong.
+// note records a violation.
 func (rs *runs) note(v check.Violation) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.wrong = append(rs.wrong, v)
 }
 
-// standsStill reports whether the process does: it can do nothing about what it runs.
+// standsStill reports whether the process is suspended: it can do nothing about its attempts.
 func (x *executor) standsStill() bool {
 	if x.still == nil {
 		return false
@@ -170,7 +171,7 @@ func (x *executor) standsStill() bool {
 	}
 }
 
-// counted judges the counts of an execution that succeeded: each attempt but the last failed, or lost its worker.
+// counted checks the counts of an execution that succeeded: each attempt but the last failed, or lost its worker.
 func (w *world) counted(x job.Execution) []check.Violation {
 	if x.Status != job.Succeeded || x.Attempt == x.Tries+x.Lost+1 {
 		return nil
@@ -178,7 +179,7 @@ func (w *world) counted(x job.Execution) []check.Violation {
 	return []check.Violation{{Check: "counts", What: fmt.Sprintf("%s succeeded with attempt %d; %d failed and %d were lost", w.store.name(x.ID), x.Attempt, x.Tries, x.Lost)}}
 }
 
-// early judges what is fired: not long before its instant, by the store's clock.
+// early checks that nothing fires long before its instant, by the store's clock.
 func (w *world) early(e job.Execution) {
 	if at := w.jumped.Load(); at > 0 && time.Since(w.store.begun)-time.Duration(at) < unsettled {
 		return

@@ -15,12 +15,12 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// executor is the target of all jobs: it behaves as the script says, and writes down what reaches it.
+// executor is the target of all jobs: it follows the script, and records the calls that reach it.
 type executor struct {
 	w     *world
 	proc  string
 	gone  <-chan struct{}        // closed when its process is dead: nothing it does is seen any more
-	still func() <-chan struct{} // closed when its process moves; nil: it never stands still
+	still func() <-chan struct{} // closed when its process moves; nil: it is never suspended
 	whose tenant.ID              // it serves no other; "": all
 	busy  atomic.Int64           // attempts that it runs
 }
@@ -34,7 +34,7 @@ func (x *executor) dead() bool {
 	}
 }
 
-// pause waits while the process stands still.
+// pause waits while the process is suspended.
 func (x *executor) pause() {
 	if x.still != nil {
 		<-x.still()
@@ -82,7 +82,7 @@ func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
 	t := time.NewTimer(c.took)
 	defer t.Stop()
 	stop := ctx.Done()
-	if c.deed == turnDeaf {
+	if c.deed == ignoreStop {
 		stop = nil
 	}
 	ends := t.C
@@ -120,10 +120,10 @@ func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
 	return client.Outcome{Status: client.Succeeded}
 }
 
-// step sets how often an attempt that advances says so.
+// step is how often an advancing attempt reports progress.
 const step = 700 * time.Millisecond
 
-// stopped is the outcome of what was told to stop.
+// stopped returns the outcome of an attempt that was told to stop.
 func stopped(ctx context.Context) client.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, worker.ErrCancelled):
@@ -143,15 +143,17 @@ func failed(kind string, again bool) client.Outcome {
 func (w *world) conduct(a client.Attempt) conduct {
 	switch {
 	case recurs(a.JobName):
-		return conductOf(w.seed, a.JobName+a.ScheduledTime.Format(time.RFC3339Nano), a.AttemptNumber, a.FencingToken)
+		return conductOf(w.seed, a.JobName+string(a.Payload)+a.ScheduledTime.Format(time.RFC3339Nano), a.AttemptNumber, a.FencingToken)
+	case strings.HasPrefix(a.JobName, flowPrefix):
+		return conductOf(w.seed, a.JobName+string(a.Payload), a.AttemptNumber, a.FencingToken)
 	case strings.HasPrefix(a.JobName, hourly):
 		return conduct{beSlow, w.hours}
 	}
 	return conductOf(w.seed, a.JobName, a.AttemptNumber, a.FencingToken)
 }
 
-// completeLater has the target of a parked attempt complete it, in three of four cases: it asks one server after the other until
-// it is answered.
+// completeLater makes the target complete a parked attempt, in three of four cases: it asks one server after the
+// other until it is answered.
 func (w *world) completeLater(a client.Attempt, c conduct) {
 	id, err := job.ParseExecutionID(a.ExecutionID)
 	if err != nil || a.FencingToken%4 == 0 {

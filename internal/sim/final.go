@@ -15,8 +15,8 @@ import (
 // everything is more than a run makes.
 var everything = engine.Page{Limit: 10_000}
 
-// read writes down what is there in the end, and judges what no history shows: that statistics and dead letters agree
-// with the executions, that a job whose executions have ended is over, and that every instant of a schedule is accounted for.
+// read records the final state, and checks what no history shows: that statistics and dead letters match the
+// executions, that a job whose executions have ended is over, and that every instant of a schedule is accounted for.
 func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, error) {
 	var out []check.Violation
 	for _, t := range w.tenants {
@@ -25,6 +25,9 @@ func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, er
 			return nil, err
 		}
 		out = append(out, vs...)
+	}
+	if err := w.readRuns(ctx, s); err != nil {
+		return nil, err
 	}
 	for _, s := range w.store.redrives {
 		out = append(out, check.Violation{Check: "liveness", What: fmt.Sprintf("%s was to be redriven, and was not", s.name)})
@@ -69,20 +72,25 @@ func (w *world) readTenant(ctx context.Context, s engine.Store, t tenant.ID) ([]
 		out = append(out, w.readJob(j, of[j.ID], stats[i])...)
 		delete(of, j.ID)
 	}
-	for _, xs := range of {
+	for id, xs := range of {
+		if w.store.inline[id] == t {
+			for _, x := range xs {
+				out = append(out, w.readExecution(x)...)
+			}
+			continue
+		}
 		out = append(out, check.Violation{Check: "tenancy", What: fmt.Sprintf("of %s there are %d executions of the job %s, which it has not", t, len(xs), xs[0].JobName)})
 	}
 	return slices.Concat(out, w.deadLetters(dead.DeadLetters, ended, rerun), w.redriven(ended)), nil
 }
 
-// readJob judges a job by its executions.
+// readJob checks a job against its executions.
 func (w *world) readJob(j job.Job, xs []job.Execution, got job.Stats) []check.Violation {
 	var out []check.Violation
 	e := w.final(check.Event{Op: check.Job, Tenant: string(j.Tenant), Job: j.Name, Tag: j.Name, Result: j.State.String()})
 	var want job.Stats
 	for _, x := range xs {
-		w.final(check.Event{Op: check.Execution, Tenant: string(j.Tenant), Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()})
-		out = append(out, w.counted(x)...)
+		out = append(out, w.readExecution(x)...)
 		if x.Status != job.Skipped { // which is no run
 			want.Total++
 		}
@@ -94,7 +102,7 @@ func (w *world) readJob(j job.Job, xs []job.Execution, got job.Stats) []check.Vi
 		out = append(out, check.Violation{Check: "statistics", Slice: []check.Event{e}, What: fmt.Sprintf(
 			"of %s %d executions ended, %d of them with success; the statistics have %d and %d", j.Name, want.Total, want.Succeeded, got.Total, got.Succeeded)})
 	}
-	if j.State != job.Deleted && j.State != job.Completed {
+	if j.State != job.Deleted && j.State != job.Completed && j.Schedule.Type != job.Manual {
 		out = append(out, check.Violation{Check: "completion", Slice: []check.Event{e}, What: fmt.Sprintf("%s has run, and is %s", j.Name, j.State)})
 	}
 	if j.State == job.Completed && recurs(j.Name) {
@@ -103,7 +111,17 @@ func (w *world) readJob(j job.Job, xs []job.Execution, got job.Stats) []check.Vi
 	return out
 }
 
-// redriven judges what ran again by itself: each dead letter that was to, did, once, and none that had before.
+// readExecution records the final state of an execution.
+func (w *world) readExecution(x job.Execution) []check.Violation {
+	e := check.Event{Op: check.Execution, Tenant: string(x.Tenant), Job: x.JobName, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()}
+	if s := w.store.known[x.ID]; s != nil && s.run != "" {
+		e.Tag, e.Run = "", s.run
+	}
+	w.final(e)
+	return w.counted(x)
+}
+
+// redriven checks automatic redrives: each dead letter that should run again did so once, and none that had before.
 func (w *world) redriven(ended map[job.ExecutionID]job.Execution) []check.Violation {
 	var out []check.Violation
 	of := map[job.ExecutionID]bool{}
@@ -119,7 +137,7 @@ func (w *world) redriven(ended map[job.ExecutionID]job.Execution) []check.Violat
 	return out
 }
 
-// deadLetters compares the dead letters with the executions that ended badly and were not run again.
+// deadLetters compares the dead letters with the executions that failed and were not run again.
 func (w *world) deadLetters(dead []job.DeadLetter, ended map[job.ExecutionID]job.Execution, rerun map[job.ExecutionID]bool) []check.Violation {
 	var out []check.Violation
 	is := map[job.ExecutionID]bool{}

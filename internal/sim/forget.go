@@ -11,11 +11,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// keepDays sets for how many days history of the tenant north is kept.
+// keepDays is how many days the history of the tenant north is kept.
 const keepDays = 2
 
-// forgets lets days pass after all else, and judges what is forgotten: nothing of a tenant before its days are over, all of it
-// after them, and nothing of one whose history is kept forever.
+// forgets lets days pass at the end, and checks what is forgotten: nothing of a tenant before its days are over,
+// everything after them, and nothing of a tenant whose history is kept forever.
 func (w *world) forgets(s engine.Store) ([]check.Violation, error) {
 	ctx := context.Background()
 	f := &upkeep.Forgetter{Store: s, Clock: w.clock}
@@ -55,7 +55,7 @@ func (w *world) forgets(s engine.Store) ([]check.Violation, error) {
 	return out, nil
 }
 
-// histories counts what has ended, by tenant.
+// histories counts finished executions, by tenant.
 func (w *world) histories(ctx context.Context, s engine.Store) (map[tenant.ID]int, error) {
 	out := map[tenant.ID]int{}
 	for _, t := range w.tenants {

@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// starved limits how long something that may start, and for which a worker is free, may wait once the faults are over, while nothing of
-	// its partition is leased: servers without workers give partitions up after 10 s, and shares go back within two. The workers of a
-	// partition's owner serve it alone, so a backlog of one job lasts, however many workers wait at other servers.
+	// starved limits how long an execution that may start, and for which a worker is free, may wait once the faults
+	// are over, while nothing of its partition is leased: servers without workers give partitions up after 10 s, and
+	// shares go back within two. Only the workers of a partition's owner serve it, so a backlog of one job lasts,
+	// however many workers wait at other servers.
 	starved = 15 * time.Second
-	// reaped limits how long after the end of its worker's session something may still be held.
+	// reaped limits how long after the end of its worker's session an execution may still be held.
 	reaped = 10 * time.Second
 	calmed = 10 * time.Second // after the last fault schedules are punctual
-	late   = 3 * time.Second  // that a schedule fires no later than this after its instant
+	late   = 3 * time.Second  // how long after its instant a schedule may fire
 )
 
-// found makes the tenants of a run.
+// found creates the tenants of a run.
 func (w *world) found(ctx context.Context, s engine.Store) error {
 	days := keepDays
 	for _, t := range w.tenants[1:] {
@@ -40,7 +41,7 @@ func (w *world) gone(at time.Duration) bool {
 	return w.outage.last > 0 && at >= w.outage.at && at < w.outage.at+w.outage.last
 }
 
-// observe looks each second at what waits and what is held, until the run is over.
+// observe checks each second what waits and what is held, until the run is over.
 func (w *world) observe() {
 	for w.after(time.Second) {
 		w.store.mu.Lock()
@@ -49,7 +50,7 @@ func (w *world) observe() {
 	}
 }
 
-// look notes what waits or is held for too long. The recorder's The caller holds mu.
+// look records what waits or is held for too long. The caller holds the recorder's mu.
 func (w *world) look() {
 	serving, calm := w.serving(), w.quiet.Load()
 	now, r := w.now(), w.store
@@ -93,9 +94,9 @@ func (w *world) look() {
 	r.newest = newest
 }
 
-// inUse counts what is held, by what limits it.
+// inUse counts held executions by what limits them.
 type inUse struct {
-	groups map[job.GroupKey]int // a rate holds all of its group back: it counts as one that runs
+	groups map[job.GroupKey]int // a rate holds all of its group back: it counts as a running one
 	scopes map[[2]string]int
 }
 
@@ -106,18 +107,18 @@ func (t *inUse) add(s *seen) {
 	if s.held() || !s.group.Rate.IsZero() {
 		t.groups[s.group.Key]++
 	}
-	if !s.held() {
+	if !s.held() || s.flow {
 		return
 	}
 	t.scopes[[2]string{string(s.tenant), ""}]++
 	t.scopes[[2]string{string(s.tenant), s.queue}]++
 }
 
-// waiting reports whether the execution waits for nothing but its turn.
+// waiting reports whether the execution only waits for its turn.
 func (s *seen) waiting() bool { return s.status == job.Pending || s.status == job.Retrying }
 
-// heldBack reports whether a limit, or a pause, may keep an execution from starting: of a group whatever runs, since those before it
-// may have other limits. The caller holds mu.
+// heldBack reports whether a limit, or a pause, may keep an execution from starting: for a group it assumes so if
+// anything runs, since those before it may have other limits. The caller holds mu.
 func (r *recorder) heldBack(s *seen, running inUse, now time.Time) bool {
 	if s.group.Key != 0 && running.groups[s.group.Key] > 0 || r.deleted[s.job] {
 		return true
@@ -139,7 +140,7 @@ func (w *world) serving() bool {
 	return len(w.servers) > 0 && !w.slow.Load() && !w.out.Load()
 }
 
-// free are those who could run something: they have a session, and room.
+// free returns the workers that could run something: they have a session, and room.
 func (w *world) free(sessions map[string]bool) []*executor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +160,7 @@ func (w *world) free(sessions map[string]bool) []*executor {
 	})
 }
 
-// limited takes a limit in, in place of any before. The caller holds mu.
+// limit sets or replaces a limit. The caller holds mu.
 func (r *recorder) limit(l job.Limit) {
 	k := [2]string{string(l.Tenant), l.Queue}
 	l.Pause = r.limits[k].Pause
@@ -183,7 +184,7 @@ func (r *recorder) PauseQueue(ctx context.Context, t tenant.ID, queue string, p 
 	return err
 }
 
-// returned judges, when nothing runs or waits any more, that no server keeps a share of a limit.
+// returned checks, when nothing runs or waits any more, that no server keeps a share of a limit.
 func (w *world) returned() {
 	s := shared(w.shares)
 	if s == nil || w.store.open() > 0 {

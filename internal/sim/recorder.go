@@ -18,34 +18,37 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 )
 
-// recorder is a store that writes down what is committed, in the order of the commits. It looks at what a call may have
-// changed after each one, so that no state is passed over.
+// recorder is a store that records what is committed, in the order of the commits. After each call it reads what that
+// may have changed, so that no state is missed.
 type recorder struct {
 	newest map[job.Partition]job.Token // as observe saw them last
 	engine.Store
 	history *check.History
 	begun   time.Time
-	fired   func(job.Execution) // told of what a schedule fires
+	fired   func(job.Execution) // called with scheduled executions
 
-	mu       sync.Mutex                // held while something is committed and written down
-	known    map[job.ExecutionID]*seen // guarded by mu
-	jobs     map[job.ID]*knownJob      // guarded by mu
-	limits   map[[2]string]job.Limit   // guarded by mu: by tenant and queue
-	paid     map[string]int            // guarded by mu: by bucket, starts that were drawn and not used
-	redriven time.Time                 // guarded by mu, by the store's clock: by then the last dead letter was run again whose unique key nobody had
-	now      func() time.Time          // tells the time by the store's clock
-	named    int                       // guarded by mu: executions so far
-	planned  map[job.ID]bool           // guarded by mu: jobs that are to fire later
-	deleted  map[job.ID]bool           // guarded by mu
-	redrives map[job.ExecutionID]*seen // guarded by mu: dead letters that are to be run again by themselves
-	sessions map[job.WorkerID]*session // guarded by mu
+	mu       sync.Mutex                   // held while something is committed and recorded
+	known    map[job.ExecutionID]*seen    // guarded by mu
+	jobs     map[job.ID]*knownJob         // guarded by mu
+	limits   map[[2]string]job.Limit      // guarded by mu: by tenant and queue
+	paid     map[string]int               // guarded by mu: by bucket, starts that were drawn and not used
+	redriven time.Time                    // guarded by mu, by the store's clock: when the last dead letter with a free unique key had been redriven
+	now      func() time.Time             // returns the time of the store's clock
+	named    int                          // guarded by mu: executions so far
+	planned  map[job.ID]bool              // guarded by mu: jobs that will fire later
+	deleted  map[job.ID]bool              // guarded by mu
+	redrives map[job.ExecutionID]*seen    // guarded by mu: dead letters to be redriven automatically
+	sessions map[job.WorkerID]*session    // guarded by mu
+	flows    map[job.ExecutionID]*flowRun // guarded by mu: runs of workflows
+	events   map[eventKey]bool            // guarded by mu: that were sent
+	inline   map[job.ID]tenant.ID         // guarded by mu: jobs of nodes
 
-	shared *enginetest.Shared // of servers that share the limit most on what their tenant runs at once; nil: it is not looked at
+	shared *enginetest.Shared // of servers that share the limit most on their tenant's running executions; nil: it is not checked
 	most   int
 	over   []check.Violation // guarded by mu
 }
 
-// seen is an execution as it was seen last.
+// seen is an execution in its last known state.
 type seen struct {
 	id        job.ExecutionID
 	name      string // for people
@@ -66,11 +69,13 @@ type seen struct {
 	orphaned  time.Duration // since its worker's session ended
 	parked    bool          // its target completes it
 	due       time.Time
+	flow      bool   // it is the run of a workflow
+	run       string // the run it is a node of, or a later attempt of
 }
 
 func (s *seen) held() bool { return s.status == job.Running || s.status == job.Cancelling }
 
-// session is a worker's session by the account of what was answered.
+// session is a worker's session according to its answers.
 type session struct {
 	name    string
 	expires time.Time
@@ -79,11 +84,12 @@ type session struct {
 func newRecorder(s engine.Store, h *check.History, now func() time.Time) *recorder {
 	return &recorder{
 		Store: s, history: h, now: now, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]*knownJob{}, paid: map[string]int{}, limits: map[[2]string]job.Limit{}, planned: map[job.ID]bool{},
-		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{},
+		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{}, flows: map[job.ExecutionID]*flowRun{}, events: map[eventKey]bool{},
+		inline: map[job.ID]tenant.ID{},
 	}
 }
 
-// add writes an event down.
+// add records an event.
 func (r *recorder) add(e check.Event) {
 	if e.At = time.Since(r.begun); e.Tenant == "" {
 		e.Tenant = string(tenant.Default)
@@ -101,7 +107,7 @@ func (r *recorder) name(id job.ExecutionID) string {
 	return id.String()
 }
 
-// tag is the tag of an execution.
+// tag returns the tag of an execution.
 func (r *recorder) tag(id job.ExecutionID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +117,8 @@ func (r *recorder) tag(id job.ExecutionID) string {
 	return ""
 }
 
-// open returns how many executions have not ended, how many jobs are still to fire, and how many dead letters to be redriven.
+// open returns how many executions have not ended, how many jobs are still to fire, and how many dead letters to be
+// redriven.
 func (r *recorder) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +134,7 @@ func (r *recorder) open() int {
 	return n
 }
 
-// commit runs a call that changes something. It is not given up half way: a caller that goes is one who is not told.
+// commit runs a call that changes something. It is not abandoned half way: a caller that leaves is not told.
 func commit[T any](ctx context.Context, r *recorder, call func(context.Context) (T, error), note func(context.Context, T)) (T, error) {
 	ctx = context.WithoutCancel(ctx)
 	r.mu.Lock()
@@ -139,41 +146,48 @@ func commit[T any](ctx context.Context, r *recorder, call func(context.Context) 
 	return out, err
 }
 
-// load is the payload of all that clients ask for.
+// load is the payload of everything that clients request.
 type load struct {
 	Tag string `json:"tag,omitempty"`
 	Key string `json:"k"`
 }
 
 func payload(tag, key string) []byte {
-	b, _ := json.Marshal(load{tag, key}) // of texts, which always have a form
+	b, _ := json.Marshal(load{tag, key}) // texts always encode
 	return b
 }
 
-// tagOf is the tag of an execution that a client asked for; "" if a schedule did, or it was redriven.
+// tagOf returns the tag of an execution that a client requested; "" if a schedule fired it, or it was redriven.
 func tagOf(e job.Execution) string {
 	var p load
 	if e.Trigger == job.ByHand || e.Trigger == job.ByRetry {
-		_ = json.Unmarshal(e.Payload, &p) // what has none is nobody's
+		_ = json.Unmarshal(e.Payload, &p) // without one it is nobody's
 	}
 	return p.Tag
 }
 
-// added writes down that there is a new execution. The caller holds mu.
-func (r *recorder) added(e job.Execution) {
+// added records a new execution. The caller holds mu.
+func (r *recorder) added(e job.Execution) { r.addedOf(e, "") }
+
+// addedOf records a new execution, of a run of a workflow if that has a name. The caller holds mu.
+func (r *recorder) addedOf(e job.Execution, run string) {
 	s := &seen{
+		flow: e.Class == job.Class(job.Workflow), run: run,
 		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, r.named), job: e.Job, tenant: e.Tenant, status: job.Pending,
 		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(), part: e.Partition, due: e.DueAt, scheduled: e.Trigger == job.BySchedule || e.Trigger == job.ByCatchUp,
+	}
+	if run != "" {
+		s.tag = "" // which is that of the run
 	}
 	r.named++
 	r.known[e.ID] = s
 	r.add(check.Event{
 		Proc: "store", Kind: check.Commit, Op: check.Added, Tenant: string(s.tenant), Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: s.tag, Unique: s.unique,
-		Redrive: e.Trigger == job.ByRedrive, Version: e.Priority - 1, Result: s.status.String(),
+		Redrive: e.Trigger == job.ByRedrive, Version: e.Priority - 1, Result: s.status.String(), Run: run, Parks: s.flow,
 	})
 }
 
-// look writes down the outcome of an execution; how says by which call. The caller holds mu.
+// look records the outcome of an execution; how names the call. The caller holds mu.
 func (r *recorder) look(ctx context.Context, s *seen, how string) {
 	e, err := r.Store.Execution(ctx, s.tenant, s.id)
 	if errors.Is(err, engine.ErrNotFound) && (how == changed || how == "deleted") && !s.held() {
@@ -193,13 +207,13 @@ func (r *recorder) look(ctx context.Context, s *seen, how string) {
 	if e.Status != s.status {
 		s.status = e.Status
 		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Tenant: string(s.tenant), Job: e.JobName, Execution: s.name, Attempt: e.Attempt, Result: e.Status.String()})
-		if s.status.Final() { // which may free what waited for it
+		if s.status.Final() { // which may free executions that waited for it
 			r.lookAt(ctx, "", func(o *seen) bool { return o.job == s.job && o.status == job.Waiting })
 		}
 	}
 }
 
-// lookAt looks at those executions that f wants. The caller holds mu.
+// lookAt looks at those executions that f selects. The caller holds mu.
 func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
 	var some []*seen
 	for _, s := range r.known {
@@ -213,7 +227,7 @@ func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
 	}
 }
 
-// stored reports whether a creation was.
+// stored reports whether a creation was stored.
 func stored(c engine.Created) bool {
 	return c.Replay == nil && !c.Reused && c.Taken == "" && len(c.Unique) == 0 && !c.Over
 }
@@ -225,6 +239,9 @@ func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 				continue
 			}
 			for _, j := range c.Jobs {
+				if j.State == job.Inline {
+					r.inline[j.ID] = c.Tenant
+				}
 				r.plan(j)
 			}
 			for _, e := range c.Executions {
@@ -321,7 +338,7 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 			}
 			r.add(check.Event{
 				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Tenant: string(s.tenant), Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
-				Attempt: a.Number, Token: int64(a.Token), Queue: s.queue, Group: groupName(s.group), Max: s.group.Max,
+				Attempt: a.Number, Token: int64(a.Token), Queue: s.queue, Group: groupName(s.group), Max: s.group.Max, Parks: s.flow,
 			})
 			r.pay(s)
 			r.look(ctx, s, "")
@@ -332,15 +349,15 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 	})
 }
 
-// limited notes where more run under the limit that servers share than it allows. What runs in partitions that have moved since
-// is left out: it is counted by their new owner, and may be over. The caller holds mu.
+// limited records a violation if more run under the limit that servers share than it allows. It leaves out what runs
+// in partitions that have moved since: their new owner counts it, and it may have ended. The caller holds mu.
 func (r *recorder) limited() {
 	if r.shared == nil {
 		return
 	}
 	n := 0
 	for _, s := range r.known {
-		if s.held() && s.tenant == tenant.Default && s.epoch == r.shared.Epoch(s.part) {
+		if s.held() && !s.flow && s.tenant == tenant.Default && s.epoch == r.shared.Epoch(s.part) {
 			n++
 		}
 	}
@@ -357,7 +374,7 @@ func groupName(g job.Group) string {
 	return fmt.Sprintf("%04x", uint16(g.Key))
 }
 
-// worker names the worker of a session. The caller holds mu.
+// worker returns the name of a session's worker. The caller holds mu.
 func (r *recorder) worker(id job.WorkerID) string {
 	if s := r.sessions[id]; s != nil {
 		return s.name
@@ -365,39 +382,42 @@ func (r *recorder) worker(id job.WorkerID) string {
 	return id.String()
 }
 
-var outcomes = map[job.OutcomeStatus]string{job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED"}
+var outcomes = map[job.OutcomeStatus]string{job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeSkipped: "SKIPPED"}
 
 func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Verdict, error) { return r.Store.Finish(ctx, fs) }, func(ctx context.Context, out []job.Verdict) {
-		for i, f := range fs {
-			s := r.known[f.Outcome.Execution]
-			if s == nil {
-				continue
-			}
-			e := check.Event{
-				Proc: "store", Kind: check.Commit, Op: check.Finished, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name, Token: int64(f.Outcome.Token), Result: outcomes[f.Outcome.Status],
-			}
-			if !out[i].Accepted {
-				e.Op = check.Refused
-			}
-			r.add(e)
-			was, how := s.status, "finished"
-			switch {
-			case f.Expel:
-				how = "expelled"
-			case f.Then.Move == job.Snoozed:
-				how = "snoozed"
-			}
-			r.look(ctx, s, how)
-			if at := f.Then.RedriveAt.Add(3 * time.Second); !f.Then.RedriveAt.IsZero() && at.After(r.redriven) {
-				r.redriven = at
-			}
-			// Another may have its unique key for longer than a run lasts.
-			if dead := s.status == job.Failed || s.status == job.TimedOut; dead && was != s.status && !f.Then.RedriveAt.IsZero() && s.unique == "" && !r.deleted[s.job] {
-				r.redrives[s.id] = s
-			}
+	return commit(ctx, r, func(ctx context.Context) ([]job.Verdict, error) { return r.Store.Finish(ctx, fs) }, func(ctx context.Context, out []job.Verdict) { r.finished(ctx, fs, out) })
+}
+
+// finished writes down what came of finishes. The caller holds mu.
+func (r *recorder) finished(ctx context.Context, fs []job.Finish, out []job.Verdict) {
+	for i, f := range fs {
+		s := r.known[f.Outcome.Execution]
+		if s == nil {
+			continue
 		}
-	})
+		e := check.Event{
+			Proc: "store", Kind: check.Commit, Op: check.Finished, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name, Token: int64(f.Outcome.Token), Result: outcomes[f.Outcome.Status],
+		}
+		if !out[i].Accepted {
+			e.Op = check.Refused
+		}
+		r.add(e)
+		was, how := s.status, "finished"
+		switch {
+		case f.Expel:
+			how = "expelled"
+		case f.Then.Move == job.Snoozed:
+			how = "snoozed"
+		}
+		r.look(ctx, s, how)
+		if at := f.Then.RedriveAt.Add(3 * time.Second); !f.Then.RedriveAt.IsZero() && at.After(r.redriven) {
+			r.redriven = at
+		}
+		// Another may have its unique key for longer than a run lasts.
+		if dead := s.status == job.Failed || s.status == job.TimedOut; dead && was != s.status && !f.Then.RedriveAt.IsZero() && s.unique == "" && !r.deleted[s.job] {
+			r.redrives[s.id] = s
+		}
+	}
 }
 
 func (r *recorder) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {

@@ -19,8 +19,8 @@ import (
 // every is the prefix of recurring jobs.
 const every = "every-"
 
-// regulars makes up what a client wants of jobs that fire repeatedly, for as long as the faults last and a little longer:
-// it makes some, then changes, pauses, resumes, triggers and deletes them.
+// regulars generates a client's recurring jobs, for as long as the faults last and a little longer: it creates some,
+// then changes, pauses, resumes, triggers and deletes them.
 func regulars(r *rand.Rand, client int, lasts time.Duration) []wish {
 	var out []wish
 	jobs := 1 + r.IntN(3)
@@ -76,7 +76,7 @@ func regulars(r *rand.Rand, client int, lasts time.Duration) []wish {
 	return append(out, more...)
 }
 
-// update gives a job another priority, by which its executions show which version of it they are of.
+// update gives a job another priority, which shows which version of it its executions are of.
 func (c *caller) update(x wish, m made) {
 	if m.id.IsZero() {
 		return
@@ -112,7 +112,7 @@ func (c *caller) pauseJob(x wish, m made) {
 	})
 }
 
-// resumeAll resumes, after the last fault, all jobs that are paused, so that they come to their end.
+// resumeAll resumes, after the last fault, all paused jobs, so that they can end.
 func (w *world) resumeAll() {
 	c := &caller{w: w, name: "nemesis", rng: stream(w.seed, "nemesis")}
 	for _, p := range w.store.pausedJobs() {
@@ -121,8 +121,8 @@ func (w *world) resumeAll() {
 	}
 }
 
-// instants compares the instants of a job that fires repeatedly with what there is of them: each has one execution, or
-// one record that covers it.
+// instants compares the instants of a recurring job with its executions: each has one execution, or one record that
+// covers it.
 func instants(j job.Job, xs []job.Execution, jumped bool) []check.Violation {
 	wrong := func(format string, args ...any) []check.Violation {
 		return []check.Violation{{Check: "instants", What: fmt.Sprintf("%s (%s, %s): ", j.Name, j.Overlap, j.CatchUp) + fmt.Sprintf(format, args...)}}

@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// remote is a worker outside the servers and its line to them, as package client has one, over a network that loses,
-// delays and repeats what is sent.
+// remote is a worker outside the servers and its connection to them, like package client, over a network that loses,
+// delays and repeats messages.
 type remote struct {
 	w    *world
 	name string
@@ -29,12 +29,12 @@ type remote struct {
 
 	mu    sync.Mutex
 	rng   *rand.Rand    // guarded by mu
-	at    int           // guarded by mu: the server it turns to
-	moves chan struct{} // guarded by mu: closed while it does not stand still
-	heard chan struct{} // guarded by mu: closed while what it sends goes through
+	at    int           // guarded by mu: its current server
+	moves chan struct{} // guarded by mu: closed while it is not suspended
+	heard chan struct{} // guarded by mu: closed while its messages get through
 }
 
-// startRemote starts the n-th worker, or another in its place.
+// startRemote starts the n-th worker, or a replacement for it.
 func (w *world) startRemote(n int) {
 	p := w.picky[n]
 	r := &remote{w: w, name: w.name("w"), n: n, moves: make(chan struct{}), heard: make(chan struct{})}
@@ -54,7 +54,8 @@ func (w *world) startRemote(n int) {
 	w.mu.Unlock()
 }
 
-// killRemote ends a worker: killed, nobody hears of it again; stopped, it drains and leaves. After a time there is another one.
+// killRemote ends a worker: if killed, it falls silent; if stopped, it drains and leaves. After a time a replacement
+// starts.
 func (w *world) killRemote(whom int, after time.Duration, how string) {
 	w.mu.Lock()
 	if len(w.remotes) == 0 {
@@ -78,7 +79,7 @@ func (w *world) killRemote(whom int, after time.Duration, how string) {
 	})
 }
 
-// pauseRemote makes what a worker sends wait, for up to three leases, and, where it stands still, also what it runs.
+// pauseRemote delays what a worker sends, for up to three leases, and, if it is suspended, also its executions.
 func (w *world) pauseRemote(whom int, last time.Duration, still bool) {
 	w.mu.Lock()
 	if len(w.remotes) == 0 {
@@ -114,7 +115,7 @@ func (r *remote) resume() {
 	}
 }
 
-// shut makes a gate that is open wait to be closed.
+// shut replaces an open gate by a closed one.
 func shut(gate *chan struct{}) {
 	select {
 	case <-*gate:
@@ -130,14 +131,14 @@ func (r *remote) still() <-chan struct{} {
 	return r.moves
 }
 
-// through is closed while what the worker sends goes through.
+// through is closed while the worker's messages get through.
 func (r *remote) through() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.heard
 }
 
-// fate says what happens to a call on its way.
+// fate decides what happens to a call on its way.
 type fate struct {
 	lost, unanswered, repeated bool
 	late, again                time.Duration
@@ -162,7 +163,7 @@ func (r *remote) roll() fate {
 	return f
 }
 
-// send carries one call to a server. What a caller no longer waits for may still arrive, now or later.
+// send carries one call to a server. A call that its caller has abandoned may still arrive, now or later.
 func send[T any](ctx context.Context, r *remote, call func(context.Context, *server) (T, error)) (T, error) {
 	var zero T
 	f := r.roll()
@@ -183,7 +184,7 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 		return zero, ctx.Err()
 	}
 	if r.ctx.Err() != nil {
-		return zero, client.ErrSession // so that what is left of the pool ends
+		return zero, client.ErrSession // so that the rest of the pool ends
 	}
 	if f.late > 0 {
 		t := time.NewTimer(f.late)
@@ -212,7 +213,7 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 	return out, err
 }
 
-// deliver hands a call to a server, which may die over it.
+// deliver hands a call to a server, which may die of it.
 func deliver[T any](ctx context.Context, r *remote, at int, call func(context.Context, *server) (T, error)) (T, error) {
 	var zero T
 	s := r.w.aServer(at)
@@ -249,7 +250,8 @@ func (r *remote) Register(ctx context.Context, x client.Registration) (client.Se
 	})
 }
 
-// speak carries a call of a session, which the server looks up first, as the API does: so it learns of one that began elsewhere.
+// speak carries a call of a session, which the server looks up first, like the API: so it learns of one that began
+// elsewhere.
 func speak[T any](ctx context.Context, r *remote, x client.Session, call func(context.Context, *server) (T, error)) (T, error) {
 	return send(ctx, r, func(ctx context.Context, s *server) (T, error) {
 		id, err := job.ParseWorkerID(x.WorkerID)
@@ -278,7 +280,7 @@ func (r *remote) Beat(ctx context.Context, x client.Session, b client.Beat) (cli
 }
 
 func (r *remote) Report(ctx context.Context, x client.Session, os []client.Outcome) ([]client.Verdict, error) {
-	os = slices.Clone(os) // the caller uses its slice again, and this call may be repeated
+	os = slices.Clone(os) // the caller reuses its slice, and this call may be repeated
 	return speak(ctx, r, x, func(ctx context.Context, s *server) ([]client.Verdict, error) { return s.door.Report(ctx, x, os) })
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 )
 
 // north is the tenant beside the default one.
@@ -15,28 +16,30 @@ const north tenant.ID = "north"
 
 // scenes holds what only some runs have.
 type scenes struct {
-	tenants  []tenant.ID   // the default one, and perhaps another
-	whose    []tenant.ID   // by client
-	mixed    bool          // some servers have workers, and some do not
-	regular  bool          // there are jobs that fire repeatedly
-	apart    bool          // schedulers own partitions, and have a loop for what is behind
-	encore   time.Duration // after the last fault: much is asked for; 0: nothing
-	outage   fault         // all servers are gone for long; last 0: never
-	drift    time.Duration // by which the clocks of two servers differ
-	hostJump fault         // the clock of a server is set; last says by how much
-	jump     fault         // likewise, the store's
-	forget   bool          // history is kept until it is too old
-	hours    time.Duration // an attempt lasts for so long; 0: none does
-	picky    []picky       // by worker outside the servers: what it takes
+	tenants  []tenant.ID     // the default one, and perhaps another
+	whose    []tenant.ID     // by client
+	mixed    bool            // some servers have workers, and some do not
+	regular  bool            // there are jobs that fire repeatedly
+	apart    bool            // schedulers own partitions, and have a loop for what is behind
+	encore   time.Duration   // after the last fault: much is asked for; 0: nothing
+	outage   fault           // all servers are gone for long; last 0: never
+	drift    time.Duration   // by which the clocks of two servers differ
+	hostJump fault           // the clock of a server is set; last says by how much
+	jump     fault           // likewise, the store's
+	forget   bool            // history is kept until it is too old
+	hours    time.Duration   // an attempt lasts for so long; 0: none does
+	flowing  bool            // there are workflows
+	pages    workflow.Limits // how much of a map starts at once; zero: as in a server
+	picky    []picky         // by worker outside the servers: what it takes
 }
 
-// picky says what a worker takes.
+// picky describes what a worker takes.
 type picky struct {
-	whose tenant.ID // only what is this tenant's; "": everybody's
+	whose tenant.ID // only this tenant's executions; "": everybody's
 	kind  string    // of handlers
 }
 
-// scene makes up what sets a run apart.
+// scene generates the special properties of a run.
 func (s *script) scene() {
 	s.tenants = []tenant.ID{tenant.Default}
 	r := stream(s.seed, "scenes")
@@ -80,8 +83,20 @@ func (s *script) scene() {
 		s.encore = time.Second + upTo(r, lease)
 		add(encore(r, len(s.clients), chaos+s.outage.last+s.encore, s.crowded), s.tenants[r.IntN(len(s.tenants))])
 	}
+	if r := stream(s.seed, "flows"); r.IntN(4) == 0 {
+		s.flowing = true
+		widths := 1
+		if p := stream(s.seed, "pages"); p.IntN(3) == 0 { // maps begin in several commits
+			widths = 3
+			s.pages = workflow.DefaultLimits()
+			s.pages.FanOut, s.pages.Live = 1+p.IntN(3), 2+p.IntN(6)
+		}
+		for range 1 + r.IntN(2) {
+			add(flows(r, len(s.clients), widths), s.tenants[r.IntN(len(s.tenants))])
+		}
+	}
 	s.forget = len(s.tenants) > 1 && stream(s.seed, "forget").IntN(3) == 0
-	if r := stream(s.seed, "hours"); r.IntN(200) == 0 && !s.tight && s.outage.last == 0 {
+	if r := stream(s.seed, "hours"); r.IntN(200) == 0 && !s.tight && s.outage.last == 0 && !s.flowing {
 		s.hours = 30*time.Minute + upTo(r, 2*time.Hour)
 		add([]wish{{kind: wishCreate, gap: time.Second, try: 4, def: job.Definition{
 			Name: hourly + "job", Schedule: job.Schedule{Type: job.Immediate}, Priority: 1, Queue: "default",
@@ -94,7 +109,8 @@ func (s *script) scene() {
 // hourly is the prefix of jobs whose attempts last for hours.
 const hourly = "hours-"
 
-// clocks makes up how clocks are set: those of servers by up to a day, the store's by up to an hour ahead or a minute back.
+// clocks generates how clocks are set: those of servers by up to a day, the store's by up to an hour ahead or a
+// minute back.
 func (s *script) clocks(r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		s.hostJump = fault{at: upTo(r, chaos), whom: r.IntN(8), last: upTo(r, 48*time.Hour) - 24*time.Hour}
@@ -107,8 +123,8 @@ func (s *script) clocks(r *rand.Rand) {
 	}
 }
 
-// pickies makes up what workers outside the servers take: most of them everything, some only what is one tenant's, and some
-// nothing that there is.
+// pickies generates what workers outside the servers take: most of them everything, some only one tenant's, and some
+// nothing that exists.
 func (s *script) pickies(r *rand.Rand) {
 	for range s.remotes {
 		p := picky{kind: kind}
@@ -126,7 +142,7 @@ func (s *script) pickies(r *rand.Rand) {
 	}
 }
 
-// bulks makes up jobs that are made many at a time.
+// bulks generates jobs that are created many at a time.
 func bulks(r *rand.Rand, client int, crowded bool) []wish {
 	var out []wish
 	for range 1 + r.IntN(2) {
@@ -145,7 +161,7 @@ func bulks(r *rand.Rand, client int, crowded bool) []wish {
 // parked is the prefix of jobs whose targets complete them later.
 const parked = "park-"
 
-// parks makes up jobs whose targets take them over and complete them, most of them in time.
+// parks generates jobs whose targets take them over and complete them, most of them in time.
 func parks(r *rand.Rand, client int) []wish {
 	var out []wish
 	for n := range 1 + r.IntN(3) {
@@ -159,7 +175,7 @@ func parks(r *rand.Rand, client int) []wish {
 	return out
 }
 
-// encore makes up what is asked for when all faults are over: much of it at once.
+// encore generates the requests when all faults are over: many at once.
 func encore(r *rand.Rand, client int, at time.Duration, crowded bool) []wish {
 	var out []wish
 	for n := range 4 + r.IntN(8) {

@@ -60,18 +60,42 @@ func TestMoreMutantsAreFound(t *testing.T) {
 	})
 }
 
+// shown lists seeds that have shown a mutant before. With -short, hunt tries them first, because some mutants take dozens of seeds.
+// TestSeeds is not exactly repeatable, so a seed that shows nothing this time is no failure.
+var shown = map[string][]uint64{
+	"TestMutantsAreFound/a_finish_does_not_look_at_its_token":            {48, 63},
+	"TestMutantsAreFound/a_lease_does_not_look_at_epochs":                {277, 499},
+	"TestMutantsAreFound/a_lost_claim_is_never_disowned":                 {28},
+	"TestMutantsOfTimeAreFound/a_worker_takes_its_beats_for_answered":    {42},
+	"TestMutantsOfTimeAreFound/a_scheduler_goes_by_its_host's_clock":     {13},
+	"TestMoreMutantsAreFound/a_bucket_gives_whatever_is_asked_for":       {12},
+	"TestMoreMutantsAreFound/a_worker_serves_every_tenant":               {34},
+	"TestMoreMutantsAreFound/fires_that_overlap_are_not_skipped":         {12},
+	"TestMoreMutantsAreFound/schedules_are_looked_at_late":               {13},
+	"TestMutantsOfRunsAreFound/what_a_map_has_yet_to_start_is_forgotten": {1015},
+}
+
 // hunt plays seeds that can show a mutant until one of the checks does.
 func hunt(t *testing.T, o Options, fits func(script) bool, checks ...string) {
 	t.Helper()
-	seed := uint64(0)
-	for played := 1; played <= mutantSeeds; played++ {
-		for seed++; fits != nil && !fits(write(seed)); seed++ {
-		}
+	found := func(seed uint64) bool {
 		for _, v := range play(t, seed, o).Violations {
 			if slices.Contains(checks, v.Check) {
-				t.Logf("found with seed %d, the %dth: %s", seed, played, v)
-				return
+				t.Logf("seed %d shows it: %s", seed, v)
+				return true
 			}
+		}
+		return false
+	}
+	if testing.Short() && slices.ContainsFunc(shown[t.Name()], found) {
+		return
+	}
+	seed := uint64(0)
+	for range mutantSeeds {
+		for seed++; fits != nil && !fits(write(seed)); seed++ {
+		}
+		if found(seed) {
+			return
 		}
 	}
 	t.Errorf("not found within %d seeds", mutantSeeds)

@@ -21,18 +21,18 @@ const (
 	ahead    = 3 * time.Second        // how early executions are staged
 	poll     = 700 * time.Millisecond // of a dispatcher
 	poison   = 4                      // workers that an execution may lose
-	owned    = 3 * time.Second        // a server that did not attend for so long is deposed
+	owned    = 3 * time.Second        // how long a server may fail to attend before it is deposed
 	patience = 3 * time.Second        // of a client's call
-	learn    = 14 * time.Second       // servers have learned of a pause, and the leases of one that is cut off have come
-	hearing  = 8 * lease              // a worker has begun what it was given, or lost it
+	learn    = 14 * time.Second       // until servers have learned of a pause, and leases of one that was cut off have arrived
+	hearing  = 8 * lease              // until a worker has begun what it was given, or lost it
 )
 
-// script is all that a seed decides beforehand.
+// script is everything that a seed determines.
 type script struct {
 	seed    uint64
 	skew    time.Duration // of the store's clock
 	servers int
-	crowded bool        // most of what clients want is of one group
+	crowded bool        // most of what clients request is of one group
 	alone   bool        // there is one server, and its store is its own
 	bare    bool        // no server has workers of its own
 	tight   bool        // the tenant's limit binds, and nobody changes it
@@ -46,19 +46,20 @@ type script struct {
 	scenes  // what only some runs have
 }
 
-// wish is a client's wish at an instant.
+// wish is a client's request at an instant.
 type wish struct {
 	at      time.Duration
 	kind    wishKind
 	def     job.Definition   // of a job to be made
 	lim     job.Limit        // to be set
-	last    time.Duration    // that a pause lasts, or a job that fires repeatedly
-	defs    []job.Definition // of jobs that are made with one call
+	last    time.Duration    // duration of a pause, or of a recurring job
+	defs    []job.Definition // of jobs that are created with one call
 	version int              // of a job that is changed
-	key     string           // the value of the concurrency key in a payload of its own
-	of      int              // which of the client's earlier jobs, or executions, it is about
+	key     string           // the value of the concurrency key in its own payload
+	of      int              // the number of the client's earlier job, or execution, that it is about
 	gap     time.Duration    // between its tries
 	try     int              // how often it tries
+	flowWish
 }
 
 type wishKind int
@@ -75,6 +76,9 @@ const (
 	wishUpdate
 	wishPauseJob
 	wishResumeJob
+	wishFlow
+	wishAct
+	wishEvent
 )
 
 // fault is something that breaks at an instant, for a time.
@@ -92,29 +96,29 @@ const (
 	killWorker
 	stopWorker  // it drains and leaves
 	pauseWorker // it stands still
-	cutWorker   // it continues, and what it sends waits
-	cutServer   // it continues, and cannot say that it lives
+	cutWorker   // it continues, and its messages wait
+	cutServer   // it continues, and cannot attend
 	stopServer  // it gives up what it owns, and is killed
 	slowStore
 	faultKinds
 )
 
-// netFaults says how often a call between a worker and a server goes wrong, as shares from 0 to 1.
+// netFaults is how often a call between a worker and a server fails, as shares from 0 to 1.
 type netFaults struct {
 	lostRequest, lostAnswer, repeated, late float64
 }
 
-// stream is the random source of one actor: what one does leaves the others alone.
+// stream returns the random source of one actor: it is independent of the others.
 func stream(seed uint64, actor string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(actor))
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// upTo is a duration below d.
+// upTo returns a duration below d.
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
-// write makes up the script of a seed.
+// write generates the script of a seed.
 func write(seed uint64) script {
 	r := stream(seed, "script")
 	s := script{seed: seed, skew: skewOf(seed), servers: 1 + r.IntN(3), remotes: 1 + r.IntN(3)}
@@ -144,7 +148,7 @@ func write(seed uint64) script {
 	}
 	s.shape(stream(seed, "shape"))
 	s.scene()
-	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
+	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, without faults
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
 	}
 	if r.IntN(5) > 0 {
@@ -153,7 +157,7 @@ func write(seed uint64) script {
 	return s
 }
 
-// shape makes up what sets a run apart from most: servers without workers, a limit that binds, attempts that take long.
+// shape generates the special properties of a run: servers without workers, a limit that binds, long attempts.
 func (s *script) shape(r *rand.Rand) {
 	s.bare = r.IntN(3) == 0
 	switch r.IntN(4) {
@@ -177,7 +181,7 @@ func (s *script) shape(r *rand.Rand) {
 	}
 }
 
-// wishes makes up what a client wants; in a crowd most of it is of one group.
+// wishes generates a client's requests; in a crowd most of them are of one group.
 func wishes(r *rand.Rand, client int, crowded bool) []wish {
 	var out []wish
 	jobs, executions := 0, 0
@@ -208,7 +212,7 @@ func wishes(r *rand.Rand, client int, crowded bool) []wish {
 		}
 		out = append(out, w)
 	}
-	// They come in the order in which they were made up, so that what they are about may exist.
+	// They come in the order in which they were generated, so that what they are about may exist.
 	ats := make([]time.Duration, len(out))
 	for i, w := range out {
 		ats[i] = w.at
@@ -220,8 +224,8 @@ func wishes(r *rand.Rand, client int, crowded bool) []wish {
 	return out
 }
 
-// rush makes up what a client wants that comes when a server is cut off: much of one group, in no order of rank, so that
-// who takes its partitions gives out something else than what it is about to.
+// rush generates a client's requests for when a server is cut off: many of one group, in no order of rank, so that
+// the server that takes its partitions hands out other executions than it is about to.
 func rush(r *rand.Rand, client int, faults []fault) []wish {
 	var out []wish
 	for _, f := range faults {
@@ -245,7 +249,7 @@ func (s *script) pauses() bool {
 	})
 }
 
-// pauses makes up when the slow queue is paused: for a while, or not any more.
+// pauses generates the pauses of the slow queue: temporary or permanent.
 func pauses(r *rand.Rand) []wish {
 	var out []wish
 	for range 1 + r.IntN(4) {
@@ -282,14 +286,14 @@ func definition(r *rand.Rand, name string, crowded bool) job.Definition {
 	return d
 }
 
-// tenantLimit and queueLimit make up limits under which all that a run asks for still ends in time.
+// tenantLimit and queueLimit generate limits under which everything that a run requests still ends in time.
 func tenantLimit(r *rand.Rand) job.Limit { return job.Limit{Max: 3 + r.IntN(4), Rate: rate(r, 4)} }
 
 func queueLimit(r *rand.Rand) job.Limit {
 	return job.Limit{Queue: slow, Max: 2 + r.IntN(3), Rate: rate(r, 4)}
 }
 
-// rate is one in so many times a rate, else none.
+// rate returns a rate with the given probability, else none.
 func rate(r *rand.Rand, once int) job.Rate {
 	if r.IntN(once) > 0 {
 		return job.Rate{}
@@ -297,7 +301,7 @@ func rate(r *rand.Rand, once int) job.Rate {
 	return job.Rate{Count: 1 + r.IntN(5), Per: time.Second, Burst: 1 + r.IntN(3)}
 }
 
-// groupValue is the value of a concurrency key: one of few, so that many share a group.
+// groupValue returns the value of a concurrency key: one of few, so that many share a group.
 func groupValue(r *rand.Rand, crowded bool) string {
 	if crowded {
 		return "a"
@@ -305,7 +309,7 @@ func groupValue(r *rand.Rand, crowded bool) string {
 	return string(rune('a' + r.IntN(3)))
 }
 
-// limit makes up how many of a job may run at once.
+// limit generates how many of a job may run at once.
 func limit(r *rand.Rand, d *job.Definition, crowded bool) {
 	if r.IntN(3) == 0 {
 		d.Queue = slow
@@ -324,7 +328,7 @@ func limit(r *rand.Rand, d *job.Definition, crowded bool) {
 	}
 }
 
-// bound makes up how long a job may wait and run, and whether it is run again.
+// bound generates how long a job may wait and run, and whether it is retried.
 func bound(r *rand.Rand, d *job.Definition) {
 	if r.IntN(6) == 0 {
 		d.ExpiresAfter = 500*time.Millisecond + upTo(r, 5*time.Second)
@@ -359,15 +363,15 @@ const (
 	fail
 	failForGood
 	panics
-	snooze   // until later
-	advance  // slowly, and say so
-	park     // its target takes it over
-	hang     // until it is told to stop
-	beSlow   // and stop when told
-	turnDeaf // and stop for nobody
+	snooze     // until later
+	advance    // slowly, and say so
+	park       // its target takes it over
+	hang       // until it is told to stop
+	beSlow     // and stop when told
+	ignoreStop // and never stop when told
 )
 
-// conductOf says how the n-th attempt of an execution of a job behaves under a token.
+// conductOf returns the conduct of the n-th attempt of an execution of a job under a token.
 func conductOf(seed uint64, jobName string, n int, token int64) conduct {
 	r := stream(seed, fmt.Sprint(jobName, " attempt ", n))
 	quick, slow := upTo(r, 2*time.Second), 2*time.Second+upTo(r, 8*time.Second)
@@ -397,6 +401,6 @@ func conductOf(seed uint64, jobName string, n int, token int64) conduct {
 	case k < 92:
 		return conduct{beSlow, slow}
 	default:
-		return conduct{turnDeaf, slow}
+		return conduct{ignoreStop, slow}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -21,6 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/internal/workflows"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -37,12 +39,14 @@ type server struct {
 	svc   *service.Service
 	host  host
 	exec  *executor         // of its workers; nil: it has none
+	flows *workflows.Runner // of workflow runs; nil: there are none
+	hints lossyHints        // of them
 	plans *ownership.Keeper // of schedules; nil: it may fire all of them
 }
 
 func (s *server) alive() bool { return s.ctx.Err() == nil }
 
-// name makes up the name of a process.
+// name returns the name of a process.
 func (w *world) name(prefix string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,10 +65,19 @@ func (w *world) startServer() {
 	s.store = enginetest.NewFaulty(w.store, faults)
 	s.host.by.Store(int64(w.drift) * stream(w.seed, s.name).Int64N(2))
 	clk := clock.NewTrackedOn(s.store.Now, s.host.now)
-	for clk.Refresh(s.ctx) != nil && s.alive() { // as app does: nothing starts before the store's clock was read
+	for clk.Refresh(s.ctx) != nil && s.alive() { // like app: nothing starts before the store's clock was read
 		w.after(100 * time.Millisecond)
 	}
 	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll, OwnershipTTL: owned}
+	if w.flowing {
+		s.hints.w, s.hints.rng = w, stream(w.seed, s.name+" hints")
+		cfg.Marked = func(runs ...job.ExecutionID) {
+			if !s.hints.lost() {
+				s.flows.Advance(runs...)
+			}
+		}
+		cfg.Nodes = func(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) { return s.flows.Finish(ctx, fs) }
+	}
 	if w.shared != nil {
 		s.board = &board{Owners: s.store.Owners(w.shared)}
 		s.owner = ownership.New(s.board, w.log, ownership.Config{Host: s.name, TTL: owned, Change: func() {
@@ -78,7 +91,8 @@ func (w *world) startServer() {
 	}
 	s.disp = dispatch.New(s.store, clk, w.log, cfg)
 	s.door = api.NewDoor(s.disp, delivery.New(s.disp, w.log), clk)
-	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
+	s.flows = w.runner(s, clk)
+	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Runs: s.flows, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
 	ticks := map[string]loop.Tick{
 		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
 		"reaper":    (&upkeep.Reaper{Store: s.store, Hint: s.disp.Offer, Log: w.log, Poison: poison}).Tick,
@@ -100,6 +114,9 @@ func (w *world) startServer() {
 	}
 	for name, tick := range ticks {
 		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
+	}
+	if w.flowing {
+		w.flow(s)
 	}
 	w.wg.Go(func() { s.disp.Run(s.ctx) })
 	if !w.idle(s.name) {
@@ -138,7 +155,7 @@ func (w *world) schedules(s *server, clk clock.Clock, ticks map[string]loop.Tick
 	}
 }
 
-// seldom makes a loop that waits do so for twice as long: most of a run's time goes into looking for what is not there.
+// seldom makes a waiting loop wait twice as long: most of a run's time is spent polling.
 func seldom(tick loop.Tick) loop.Tick {
 	return func(ctx context.Context) (time.Duration, error) {
 		next, err := tick(ctx)
@@ -149,12 +166,12 @@ func seldom(tick loop.Tick) loop.Tick {
 // slots is the least number of attempts that a worker runs.
 const slots = 2
 
-// pool returns how workers are set up.
+// pool returns the configuration of workers.
 func (w *world) pool(name string) worker.Config {
 	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: slots, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
-// board tells a server who owns what. Cut off from it, the server continues with all else.
+// board tells a server who owns what. Cut off from it, the server continues with everything else.
 type board struct {
 	engine.Owners
 	cut atomic.Bool
@@ -167,10 +184,10 @@ func (b *board) Attend(ctx context.Context, s engine.Server, ttl time.Duration) 
 	return b.Owners.Attend(ctx, s, ttl)
 }
 
-// moved says that a server owns other partitions than before.
+// moved signals that a server owns other partitions than before.
 const moved check.Op = "moved"
 
-// cutServer keeps a server from saying that it lives, for a time; what it leases meanwhile comes late.
+// cutServer keeps a server from attending, for a time; its leases arrive late.
 func (w *world) cutServer(whom int, last time.Duration) {
 	s := w.aServer(whom)
 	if s == nil || s.board == nil {
@@ -187,8 +204,8 @@ func (w *world) cutServer(whom int, last time.Duration) {
 	})
 }
 
-// killServer ends a server, at once or after it gave up what it owns, with the workers in it; after a time there is
-// another one.
+// killServer ends a server with its workers, at once or after it gave up what it owns; after a time a replacement
+// starts.
 func (w *world) killServer(whom int, after time.Duration, how string) {
 	w.mu.Lock()
 	if len(w.servers) == 0 {
@@ -222,7 +239,7 @@ func (w *world) killServer(whom int, after time.Duration, how string) {
 
 const outage = "outage"
 
-// goOut ends all servers, for long.
+// goOut ends all servers, for a long time.
 func (w *world) goOut() {
 	w.out.Store(true)
 	for w.aServer(0) != nil {
@@ -235,7 +252,7 @@ func (w *world) goOut() {
 	}
 }
 
-// aServer is the n-th of the servers that run, or nil.
+// aServer returns the n-th of the running servers, or nil.
 func (w *world) aServer(n int) *server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +272,7 @@ type inside struct {
 
 func living[T any](i *inside, v T, err error) (T, error) {
 	if !i.s.alive() {
-		return *new(T), client.ErrSession // so that what is left of the pool ends
+		return *new(T), client.ErrSession // so that the rest of the pool ends
 	}
 	return v, err
 }

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Path   string                            // of a database file with its schema, and nothing in it
 	Logger *slog.Logger                      // of the product; nil: none
-	Mutant func(engine.Store) engine.Store   // breaks the store, to see that it is noticed; nil: none
+	Mutant func(engine.Store) engine.Store   // breaks the store, to check that it is noticed; nil: none
 	Owners func(engine.Owners) engine.Owners // likewise, what servers hear of each other
 	Flaws  Flaws                             // break something else
 }
@@ -34,7 +34,7 @@ type Result struct {
 	Violations []check.Violation
 	Executions int
 	Faults     int           // that were injected
-	Settled    time.Duration // from the end of the faults until all had ended
+	Settled    time.Duration // from the end of the faults until everything had ended
 }
 
 // world is one run.
@@ -46,16 +46,16 @@ type world struct {
 	shared  engine.Owners // nil: there is one server, whose store is its own
 	flaws   Flaws
 	clock   *skewed       // the store's
-	shares  engine.Owners // the store's account of them; nil as shared
+	shares  engine.Owners // the store's account of them; nil like shared
 	slow    atomic.Bool   // the store is slow
 	out     atomic.Bool   // all servers are to be gone
-	quiet   atomic.Bool   // the last fault is over, and what it left has arrived
+	quiet   atomic.Bool   // the last fault is over, and its delayed calls have arrived
 	jumped  atomic.Int64  // when that was set, since the beginning
 	ctx     context.Context
 	wg      sync.WaitGroup // of everything that runs
 	broken  atomic.Bool    // there are faults
 	count   atomic.Int64   // of faults
-	pending atomic.Int64   // clients that have not ended, and calls on their way that nobody waits for
+	pending atomic.Int64   // clients that have not ended, and calls in progress that nobody waits for
 	runs    runs
 
 	mu      sync.Mutex
@@ -146,7 +146,7 @@ func Run(seed uint64, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
 	}
 	zero := w.store.begun.Add(w.skew) // by the store's clock
-	if w.jump.last == 0 {             // else no clock says what an instant of the history is
+	if w.jump.last == 0 {             // otherwise no clock defines an instant of the history
 		extra = append(extra, check.Pauses(w.history, zero, learn)...)
 		extra = append(extra, check.JobPauses(w.history, zero)...)
 		extra = append(extra, check.Punctuality(w.history, zero, calmed, late)...)
@@ -163,11 +163,11 @@ func Run(seed uint64, o Options) (Result, error) {
 		}
 		extra = append(extra, gone...)
 	}
-	if w.outage.last == 0 { // else nobody was there to notice
+	if w.outage.last == 0 { // otherwise nobody was there to notice
 		extra = append(extra, check.Heard(w.history, hearing)...)
 	}
 	extra = append(extra, w.store.over...)
-	if w.script.servers == 1 { // where a partition moves while something of it runs, several may be over the limits of a tenant or a queue
+	if w.script.servers == 1 { // if a partition moves while something of it runs, several may be over the limits of a tenant or a queue
 		extra = append(extra, check.Quotas(w.history)...)
 	}
 	return Result{
@@ -194,13 +194,13 @@ func (w *world) after(d time.Duration) bool {
 	}
 }
 
-// fault writes a fault down.
+// fault records a fault.
 func (w *world) fault(op, whom string) {
 	w.count.Add(1)
 	w.store.add(check.Event{Proc: whom, Kind: check.Fault, Op: check.Op(op)})
 }
 
-// breakThings brings the faults of the script, and mends everything in the end.
+// breakThings applies the faults of the script, and repairs everything in the end.
 func (w *world) breakThings() {
 	begun := time.Now()
 	for _, f := range w.faults {
@@ -267,7 +267,7 @@ func (w *world) slowStore(last time.Duration) {
 
 // settle waits until everything has ended, or should have.
 func (w *world) settle() time.Duration {
-	// Calls that are late arrive before the clock begins to run, most of them.
+	// Most late calls arrive before the final time begins to count.
 	w.after(lease)
 	w.quiet.Store(true)
 	w.store.add(check.Event{Proc: "nemesis", Kind: check.Fault, Op: check.Quiet})
@@ -278,17 +278,20 @@ func (w *world) settle() time.Duration {
 		if w.pending.Load() == 0 && len(w.store.pausedJobs()) > 0 {
 			w.later(w.resumeAll)
 		}
-		if w.store.open() > 0 || w.pending.Load() > 0 { // a call that is late may begin something new
+		if w.flowing && w.pending.Load() == 0 && len(w.store.waiting()) > 0 {
+			w.later(w.tend)
+		}
+		if w.store.open() > 0 || w.pending.Load() > 0 { // a late call may begin something new
 			last = time.Now()
 		}
 	}
 	return last.Sub(begun)
 }
 
-// calm sets how long nothing must be open, and no call late, before a run is over.
+// calm is how long nothing may be open, and no call late, before a run is over.
 const calm = 2 * time.Second
 
-// later does something that may still change the store, beside all else.
+// later does something that may still change the store, in the background.
 func (w *world) later(f func()) {
 	w.pending.Add(1)
 	w.wg.Go(func() {
@@ -314,7 +317,7 @@ func (w *world) wait() error {
 
 var bubble = regexp.MustCompile(`synctest bubble \d+`)
 
-// stacks are those of the goroutines in this bubble.
+// stacks returns the stacks of the goroutines in this bubble.
 func stacks() string {
 	b := make([]byte, 4<<20)
 	all := strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n")

@@ -183,6 +183,10 @@ func (c *tally) add(h *check.History) {
 			c.of["redriven"]++
 		case e.Op == moved:
 			c.of[string(e.Op)]++
+		case e.Op == check.Act && e.Kind != check.Invoke:
+			c.of[string(e.Kind)+" "+e.Tag]++
+		case e.Kind == check.Commit && (e.Op == check.RunBecame || e.Op == check.NodeBecame):
+			c.of[string(e.Op)+" "+e.Result]++
 		case e.Op == check.Ended, e.Op == check.Became:
 			c.of[string(e.Op)+" "+e.Result]++
 		case e.Kind == check.Commit:
@@ -200,6 +204,8 @@ func (c *tally) complete(t *testing.T) {
 		"became EXPIRED", "became SKIPPED", "became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
 		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited", "ok paused",
 		"redriven", "leased of a group", "moved", "parked", "withdrawn", "drawn", "ok change", "ok job paused", "became WAITING", "fault outage", "fault clock", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
+		"run began", "run again", "node started", "ok approve", "ok cancel", "ok event", "ok mark", "ok pause", "ok retry", "ok skip", "ok unpause", "run became CANCELLED", "run became CANCELLING", "run became FAILED",
+		"run became PAUSED", "run became SUCCEEDED", "run became TIMED_OUT", "node became NOT_RUN", "node became SKIPPED", "node became TIMED_OUT",
 	} {
 		if c.of[what] == 0 {
 			t.Errorf("%q never happened", what)

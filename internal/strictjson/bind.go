@@ -66,8 +66,7 @@ func bindUint(bits int) func(*decoder, reflect.Value) bool {
 	}
 }
 
-// whole reads a whole number and returns it as written, or nil if something
-// else stands there.
+// whole reads an integer and returns it as written, or nil if it is something else.
 func (d *decoder) whole() (text []byte, ok bool) {
 	if !isNumberStart(d.peek()) {
 		return nil, d.mismatch(wantWhole)

@@ -34,11 +34,11 @@ func bindSlice(d *decoder, v reflect.Value, elem *plan, empty reflect.Value) boo
 	return d.leave()
 }
 
-// mapPlan says how to decode into a map type.
+// mapPlan describes how to decode into a map type.
 type mapPlan struct {
 	of   reflect.Type
 	elem *plan
-	// textKeys means that keys have UnmarshalText.
+	// textKeys means that keys implement UnmarshalText.
 	textKeys bool
 }
 
@@ -83,7 +83,7 @@ func (m *mapPlan) setKey(d *decoder, name reflect.Value, k key) {
 	name.SetZero()
 	if err := setText(name, text); err != nil {
 		d.badKey(k, wantOf(err))
-		// Without this, two bad keys would also pass for one key given twice.
+		// Without this, two bad keys would also count as one repeated key.
 		name.SetString(string(text))
 	}
 }

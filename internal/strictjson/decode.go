@@ -27,7 +27,8 @@ func (*Opt[T]) optType() reflect.Type { return reflect.TypeFor[Opt[T]]() }
 
 func (o *Opt[T]) mark(null bool) { o.Set, o.Null = true, null }
 
-// Unmarshal decodes the one JSON value that data holds into v, a non-nil pointer, and returns an *Error when the document is at fault; v may then be filled in part.
+// Unmarshal decodes the single JSON value in data into v, a non-nil pointer. It returns an *Error if the document is
+// invalid; v may then be partly filled in.
 func Unmarshal(data []byte, v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -78,15 +79,14 @@ func (d *decoder) document(p *plan, v reflect.Value) {
 	}
 }
 
-// add notes a problem that does not keep the rest from being read.
+// add records a problem that does not prevent reading the rest.
 func (d *decoder) add(offset int, value []byte, want string) {
 	if len(d.problems) < maxProblems {
 		d.problems = append(d.problems, Problem{Field: d.field(), Value: show(value), Want: want, Offset: offset})
 	}
 }
 
-// fail notes a syntax error, which stands alone: what was found before it may
-// only be a consequence of it.
+// fail records a syntax error, which is reported alone: what was found before it may only be a consequence of it.
 func (d *decoder) fail(offset int, value []byte, want string) bool {
 	d.problems = d.problems[:0]
 	d.add(offset, value, want)
@@ -94,7 +94,7 @@ func (d *decoder) fail(offset int, value []byte, want string) bool {
 	return false
 }
 
-// mismatch skips the value at pos and notes that it is of the wrong type.
+// mismatch skips the value at pos and records that it has the wrong type.
 func (d *decoder) mismatch(want string) bool {
 	start, before := d.pos, len(d.problems)
 	if !d.skip() {
@@ -119,7 +119,7 @@ func (d *decoder) null() (found, ok bool) {
 	return ok, ok
 }
 
-// badKey notes a problem with a key rather than with its value.
+// badKey records a problem with a key rather than with its value.
 func (d *decoder) badKey(k key, want string) {
 	d.add(k.start-1, d.data[k.start-1:k.end+1], want)
 }

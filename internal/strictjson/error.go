@@ -12,22 +12,21 @@ const (
 	maxShown    = 100
 )
 
-// Problem is one thing wrong with a document.
+// Problem is one mistake in a document.
 type Problem struct {
 	// Field is the path of the value, such as jobs[3].schedule.type, or "" for
 	// the document itself. For an unknown or repeated key it is the key's path.
 	Field string
-	// Value is the input at that place, safe to print and cut to 100
-	// characters; for an unknown or repeated key it is the key. It is "" where
-	// the document ended too early.
+	// Value is the input at that place, safe to print and cut to 100 characters; for an unknown or repeated key it is
+	// the key. It is "" if the document ended too early.
 	Value string
-	// Want says what would be right.
+	// Want describes what would be valid.
 	Want string
 	// Offset is the byte position in the document.
 	Offset int
 }
 
-// String tells the problem in one line.
+// String describes the problem in one line.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Field != "" {
@@ -45,13 +44,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Error holds what is wrong with a document: either the first syntax error alone (Syntax is set) or up to 20 other problems in the order of the document.
+// Error lists what is wrong with a document: either the first syntax error alone (Syntax is set) or up to 20 other
+// problems in the order of the document.
 type Error struct {
 	Problems []Problem
 	Syntax   bool
 }
 
-// Error tells all problems in one line.
+// Error describes all problems in one line.
 func (e *Error) Error() string {
 	if e.Syntax && len(e.Problems) == 1 && e.Problems[0].Value != "" {
 		return fmt.Sprintf("invalid JSON at byte %d: %s", e.Problems[0].Offset, e.Problems[0])
@@ -63,8 +63,8 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// show makes a piece of a document fit to print: what is not printable is
-// escaped and the whole is cut to maxShown characters.
+// show makes a piece of a document safe to print: unprintable characters are escaped and the whole is cut to maxShown
+// characters.
 func show(b []byte) string {
 	out := make([]byte, 0, min(len(b), maxShown)+len("…"))
 	for chars := 0; len(b) > 0; {

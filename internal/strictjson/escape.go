@@ -66,7 +66,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape appends what raw, the checked content of a string, stands for.
+// unescape appends the decoded form of raw, the checked content of a string.
 func unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' {

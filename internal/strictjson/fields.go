@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// field is a member that a struct type takes.
+// field is a member that a struct type accepts.
 type field struct {
 	name   string
 	index  []int
@@ -16,7 +16,7 @@ type field struct {
 	plan   *plan
 }
 
-// structPlan says how to decode into a struct type.
+// structPlan describes how to decode into a struct type.
 type structPlan struct {
 	fields []field
 	byName map[string]int
@@ -44,8 +44,7 @@ func (b *builder) fillStruct(p *plan, t reflect.Type) error {
 	return nil
 }
 
-// collectFields appends the fields of t and of the structs embedded in it;
-// within are the types on the way there.
+// collectFields appends the fields of t and of the structs embedded in it; within are the enclosing types.
 func collectFields(all []field, t reflect.Type, index []int, within []reflect.Type) ([]field, error) {
 	within = append(slices.Clip(within), t)
 	for i := range t.NumField() {
@@ -83,8 +82,8 @@ func collectFields(all []field, t reflect.Type, index []int, within []reflect.Ty
 	return all, nil
 }
 
-// dominates tells whether f is the one that its name means: the one embedded
-// least deep, among those the one with a tag, and none if that leaves two.
+// dominates reports whether f is the field that its name refers to: the one embedded least deeply, among those the
+// one with a tag, and none if that leaves two.
 func dominates(f field, all []field) bool {
 	for _, g := range all {
 		if g.name != f.name || slices.Equal(g.index, f.index) {
@@ -137,8 +136,7 @@ func (s *structPlan) bind(d *decoder, v reflect.Value) bool {
 	return d.leave()
 }
 
-// find returns the field of a name; guess is the one that it may well be, as
-// documents tend to keep the order of the fields.
+// find returns the field with a name; guess is the likely one, as documents tend to keep the order of the fields.
 func (s *structPlan) find(name []byte, guess int) (i int, known bool) {
 	if guess < len(s.fields) && s.fields[guess].name == string(name) {
 		return guess, true
@@ -147,7 +145,7 @@ func (s *structPlan) find(name []byte, guess int) (i int, known bool) {
 	return i, known
 }
 
-// in returns the field within v, making embedded structs on the way.
+// in returns the field within v, creating embedded structs on the way.
 func (f *field) in(v reflect.Value) reflect.Value {
 	if len(f.index) == 1 {
 		return v.Field(f.index[0])
@@ -164,8 +162,7 @@ func (f *field) in(v reflect.Value) reflect.Value {
 	return v
 }
 
-// bitset is the numbers of the fields seen; almost all structs fit the first
-// word, which needs no allocation.
+// bitset is a set of field numbers; almost all structs fit the first word, which needs no allocation.
 type bitset struct {
 	low  uint64
 	high map[int]struct{}

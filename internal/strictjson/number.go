@@ -1,7 +1,6 @@
 package strictjson
 
-// number reads the number at pos and returns it as written, and whether it
-// is written as a whole number.
+// number reads the number at pos and returns it as written, and whether it is an integer.
 func (d *decoder) number() (text []byte, whole, ok bool) {
 	start := d.pos
 	if d.peek() == '-' {

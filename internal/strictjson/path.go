@@ -15,7 +15,7 @@ const (
 	segmentNone  = -2
 )
 
-// A path that is longer is shown by its first and its last steps.
+// A longer path is shown by its first and its last steps.
 const (
 	maxSteps  = 16
 	keepSteps = 6 // at each end
@@ -58,8 +58,8 @@ func appendKey(out, key []byte) []byte {
 	return append(out, show(key)...)
 }
 
-// isPlain tells whether a key can stand in a path without quotes. A hyphen
-// does not count, as headers.X-A would read like a subtraction.
+// isPlain reports whether a key needs no quotes in a path. A hyphen does, as headers.X-A would read like a
+// subtraction.
 func isPlain(key []byte) bool {
 	for _, c := range key {
 		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {

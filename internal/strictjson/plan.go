@@ -19,12 +19,12 @@ const (
 	wantTime   = "a time such as 2026-01-02T15:04:05Z"
 )
 
-// plan says how to decode into one type.
+// plan describes how to decode into one type.
 type plan struct {
 	// bind decodes the value at the decoder's pos into v, which is settable.
 	bind func(d *decoder, v reflect.Value) bool
 	want string
-	// nullable means that bind takes a null for a value.
+	// nullable means that bind accepts null.
 	nullable bool
 }
 
@@ -51,8 +51,7 @@ func planFor(t reflect.Type) (*plan, error) {
 	return p, nil
 }
 
-// builder makes the plans of a type and of all types within it; keeping those
-// begun lets a type contain itself.
+// builder makes the plans of a type and of all types within it; keeping unfinished ones lets a type contain itself.
 type builder struct {
 	plans map[reflect.Type]*plan
 }

@@ -13,8 +13,8 @@ const (
 
 var wantDepth = fmt.Sprintf("at most %d levels of nesting", MaxDepth)
 
-// peek returns the byte at pos, or 0 at the end. A NUL in the document reads
-// the same, which does no harm: neither may stand outside a string.
+// peek returns the byte at pos, or 0 at the end. A NUL in the document looks the same, which is harmless: neither may
+// occur outside a string.
 func (d *decoder) peek() byte {
 	if d.pos < len(d.data) {
 		return d.data[d.pos]
@@ -22,7 +22,7 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-// next skips white space and returns the byte behind it, or 0 at the end.
+// next skips white space and returns the byte after it, or 0 at the end.
 func (d *decoder) next() byte {
 	for d.pos < len(d.data) {
 		c := d.data[d.pos]
@@ -34,8 +34,8 @@ func (d *decoder) next() byte {
 	return 0
 }
 
-// token returns what stands at pos for use in an error: one character, or
-// all up to the next delimiter if it looks like a word.
+// token returns the text at pos for use in an error: one character, or everything up to the next delimiter if it
+// looks like a word.
 func (d *decoder) token() []byte {
 	rest := d.data[d.pos:]
 	end := bytes.IndexAny(rest, " \t\r\n,:[]{}\"")
@@ -48,7 +48,7 @@ func (d *decoder) token() []byte {
 	return rest[:end]
 }
 
-// unexpected is the syntax error for what stands at pos.
+// unexpected returns the syntax error for the text at pos.
 func (d *decoder) unexpected(want string) bool {
 	got := d.token()
 	if len(got) > 0 && (got[0] == '/' || got[0] == '#') {
@@ -143,13 +143,12 @@ func (d *decoder) member(first bool) (k key, more bool) {
 	return k, true
 }
 
-// name returns the text of a key; it is good until the next call of text.
+// name returns the text of a key; it is valid until the next call of text.
 func (d *decoder) name(k key) []byte {
 	return d.text(d.data[k.start:k.end], k.escaped)
 }
 
-// text returns what the raw content of a string stands for; it is good until
-// the next call.
+// text decodes the raw content of a string; the result is valid until the next call.
 func (d *decoder) text(raw []byte, escaped bool) []byte {
 	if !escaped {
 		return raw

@@ -61,8 +61,7 @@ func (d *decoder) skipObject() bool {
 // fewKeys is the number of keys up to which looking at each beats hashing.
 const fewKeys = 16
 
-// keySet is the keys seen in one object: few lie on the decoder's stack of
-// keys from base on, many in a map.
+// keySet is the keys seen in one object: a few are on the decoder's stack of keys from base on, many in a map.
 type keySet struct {
 	base int
 	many map[string]struct{}

@@ -8,8 +8,7 @@ import (
 // maxEdits limits how many letters a name may be off and still be recognised.
 const maxEdits = 2
 
-// unknown notes a key that is not a field, which fields there are and which
-// one it may stand for.
+// unknown records a key that is not a field, with the existing fields and the one it may stand for.
 func (s *structPlan) unknown(d *decoder, k key) {
 	if len(d.problems) == maxProblems {
 		return
@@ -25,14 +24,14 @@ func (s *structPlan) unknown(d *decoder, k key) {
 	d.badKey(k, want)
 }
 
-// closest returns the name that is most like the given one, or "".
+// closest returns the name most similar to the given one, or "".
 func closest(given string, names []string) (best string) {
 	bestEdits := maxEdits + 1
 	for _, name := range names {
 		if strings.EqualFold(given, name) {
 			return name
 		}
-		// A change of every letter is no likeness.
+		// Changing every letter is no similarity.
 		if n := edits(given, name); n < bestEdits && n < utf8.RuneCountInString(name) {
 			best, bestEdits = name, n
 		}
@@ -40,8 +39,7 @@ func closest(given string, names []string) (best string) {
 	return best
 }
 
-// edits is the Levenshtein distance, or more than maxEdits if the lengths
-// alone rule out less.
+// edits returns the Levenshtein distance, or more than maxEdits if the lengths alone rule out less.
 func edits(a, b string) int {
 	if max(len(a)-len(b), len(b)-len(a)) > maxEdits*utf8.UTFMax {
 		return maxEdits + 1

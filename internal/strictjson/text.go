@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bindText is for types that are written as strings of a certain form: want
-// is for values that are no strings, set takes or refuses those that are.
+// bindText is for types that are written as strings of a certain form: want is for values that are not strings, set
+// accepts or refuses strings.
 func bindText(want string, set func(v reflect.Value, text []byte) error) func(*decoder, reflect.Value) bool {
 	return func(d *decoder, v reflect.Value) bool {
 		if d.peek() != '"' {
@@ -52,9 +52,8 @@ func setTime(v reflect.Value, text []byte) error {
 	return nil
 }
 
-// keepsRFC3339 refuses what package time lets pass as RFC 3339 although it is
-// not: hours of one digit, a decimal comma and zones out of range, see
-// https://go.dev/issue/54580.
+// keepsRFC3339 refuses what package time accepts as RFC 3339 although it is not: hours of one digit, a decimal comma
+// and zones out of range, see https://go.dev/issue/54580.
 func keepsRFC3339(text []byte) bool {
 	const hourEnd, secondEnd, zone = len("2006-01-02T15"), len("2006-01-02T15:04:05"), len("+07:00")
 	if len(text) <= secondEnd || text[hourEnd] != ':' || text[secondEnd] == ',' {

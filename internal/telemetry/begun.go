@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	mostBegun  = 20_000                // that wait to be kept; more are lost
+	mostBegun  = 20_000                // that wait to be stored; more are lost
 	begunPause = 25 * time.Millisecond // between two batches, so that they are batches
 	begunTime  = 5 * time.Second       // that one may take
 )
 
-// begun keeps where jobs and executions came from, until the store has it. It is stored in batches and in the background: a commit
-// of its own would cost a request as much as its jobs do.
+// begun holds the origins of jobs and executions until the store has them. They are stored in batches and in the
+// background: a separate commit would cost a request as much as its jobs do.
 type begun struct {
 	wake chan struct{} // there is something
 
@@ -30,7 +30,7 @@ func newBegun() *begun {
 	return &begun{wake: make(chan struct{}, 1), waiting: map[[16]byte]engine.Trace{}}
 }
 
-// add has some kept, and says how many found no room.
+// add adds some, and returns how many found no room.
 func (b *begun) add(ts []engine.Trace) (lost int) {
 	b.mu.Lock()
 	for _, t := range ts {
@@ -48,7 +48,7 @@ func (b *begun) add(ts []engine.Trace) (lost int) {
 	return lost
 }
 
-// find finds those that the store may not have yet, and says which are left to be asked of it.
+// find finds those that the store may not have yet, and returns which are left to be read from it.
 func (b *begun) find(ids [][16]byte) (found []engine.Trace, left [][16]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *begun) find(ids [][16]byte) (found []engine.Trace, left [][16]byte) {
 	return found, left
 }
 
-// take begins to write those that wait.
+// take begins to write the waiting ones.
 func (b *begun) take() []engine.Trace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *begun) take() []engine.Trace {
 	return slices.Collect(maps.Values(b.writing))
 }
 
-// KeepBegun keeps what Begun notes until ctx ends, and then what is left.
+// KeepBegun stores what Begun records until ctx ends, and then the rest.
 func (s *Store) KeepBegun(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -92,7 +92,7 @@ func (s *Store) KeepBegun(ctx context.Context) {
 	s.keepBegun(ctx)
 }
 
-// keepBegun writes what waits. What cannot be written is lost, and counted: a link that is missing is no harm.
+// keepBegun writes the waiting ones. Those that cannot be written are lost, and counted: a missing link is harmless.
 func (s *Store) keepBegun(ctx context.Context) {
 	ts := s.begun.take()
 	if len(ts) == 0 {
@@ -108,7 +108,7 @@ func (s *Store) keepBegun(ctx context.Context) {
 	s.begun.writing = nil
 }
 
-// began finds where jobs and executions began.
+// began finds the origins of jobs and executions.
 func (s *Store) began(ctx context.Context, ids [][16]byte) ([]engine.Trace, error) {
 	found, left := s.begun.find(ids)
 	if len(left) == 0 {

@@ -18,8 +18,8 @@ type Executor interface {
 	Execute(ctx context.Context, a client.Attempt) client.Outcome
 }
 
-// Around makes a span of each attempt that an executor runs, below the one that the attempt comes with, and passes it on
-// to the target. A nil tracer leaves the executor as it is.
+// Around makes a span of each attempt that an executor runs, below the attempt's own span, and passes it on to the
+// target. A nil tracer returns the executor unchanged.
 func (t *Tracer) Around(inner Executor) Executor {
 	if t == nil {
 		return inner
@@ -59,7 +59,7 @@ func (x traces) Execute(ctx context.Context, a client.Attempt) client.Outcome {
 	return o
 }
 
-// what says what an attempt does: of a URL its host alone, since the rest may hold secrets.
+// what describes an attempt's action: only the host of a URL, since the rest may hold secrets.
 func what(a client.Attempt) (name string, kind trace.SpanKind, attrs []attribute.KeyValue) {
 	attrs = []attribute.KeyValue{attribute.String("carillon.execution_id", a.ExecutionID), attribute.String("carillon.job_id", a.JobID), attribute.Int("carillon.attempt_number", a.AttemptNumber)}
 	target := a.Execution.Target

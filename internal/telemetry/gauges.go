@@ -62,12 +62,16 @@ var (
 	unowned        = gauge("partitions_unowned", "Partitions that no server owns: their schedules do not fire.")
 	archiveLag     = gauge("archive_lag_seconds", "How long the oldest finished execution is overdue for archiving.")
 	historyBytes   = gauge("history_bytes", "Size of the history, by storage tier.", "tier")
+	runsInFlight   = gauge("workflow_runs_in_flight", "Workflow runs that have begun and not ended, paused ones included.")
+	approvals      = gauge("workflow_approvals_waiting", "Approvals that workflow runs wait for.")
+	oldestApproval = gauge("workflow_oldest_approval_seconds", "How long the oldest open approval has waited.")
+	undecided      = gauge("workflow_oldest_undecided_seconds", "How long the oldest event (a node that ended, a wait that is over) has waited for its workflow run to act on it.")
 	desiredWorkers = gauge("desired_workers", "Workers needed for the load: a tenth of the pending executions.")
 )
 
 // Describe lists the gauges.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, workerMemory, workerMemoryOf, unowned, archiveLag, historyBytes, desiredWorkers} {
+	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, workerMemory, workerMemoryOf, unowned, archiveLag, historyBytes, runsInFlight, approvals, oldestApproval, undecided, desiredWorkers} {
 		to <- d
 	}
 }
@@ -105,6 +109,10 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	tell(unowned, float64(p.Unscheduled))
 	tell(archiveLag, p.Archive.Seconds())
 	tell(historyBytes, float64(p.HistoryBytes), "hot")
+	tell(runsInFlight, float64(p.Runs.Count))
+	tell(approvals, float64(p.Approvals.Count))
+	tell(oldestApproval, since(p.OldestWaits, p.Now))
+	tell(undecided, since(p.Undecided, p.Now))
 	tell(desiredWorkers, float64(p.DesiredWorkers))
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// held remembers when what was leased here began, until it ends. What ends at another server stays behind, so there are two
-// generations: the younger takes what is new, and where it is full the older is forgotten.
+// held remembers when leases made here began, until they end. Those that end at another server stay behind, so there
+// are two generations: new ones go into the younger, and when it is full the older is dropped.
 type held struct {
 	mu         sync.Mutex
 	young, old map[job.ExecutionID]lease // guarded by mu
@@ -16,7 +16,7 @@ type held struct {
 type lease struct {
 	token           job.Token
 	started, begins int64   // microseconds; see job.Begins
-	traced          *traced // nil: it is not part of a trace that is told
+	traced          *traced // nil: it is not part of a sampled trace
 }
 
 // generation limits how many leases one generation holds.
@@ -39,7 +39,7 @@ func (h *held) add(as []job.Attempt, traces map[job.ExecutionID]*traced) {
 	}
 }
 
-// find returns what is known of a lease. The caller holds mu.
+// find returns the entry of a lease. The caller holds mu.
 func (h *held) find(l job.Lease) (lease, bool) {
 	x, ok := h.young[l.Execution]
 	if !ok && len(h.old) > 0 {
@@ -51,7 +51,7 @@ func (h *held) find(l job.Lease) (lease, bool) {
 	return x, true
 }
 
-// take forgets a lease and says what was known of it. The caller holds mu.
+// take removes and returns the entry of a lease. The caller holds mu.
 func (h *held) take(l job.Lease) (lease, bool) {
 	x, ok := h.find(l)
 	if ok {
@@ -63,7 +63,7 @@ func (h *held) take(l job.Lease) (lease, bool) {
 	return x, ok
 }
 
-// drop forgets what went back into the queue.
+// drop removes leases that returned to the queue.
 func (h *held) drop(rs []job.Ready) {
 	if len(rs) == 0 {
 		return

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// histogram counts durations of executions. Those come in batches, so that one lock serves many: Prometheus' own takes
-// several atomic operations for each.
+// histogram counts durations of executions. Those come in batches, so that one lock serves many: Prometheus' own
+// takes several atomic operations for each.
 type histogram struct {
 	desc   *prometheus.Desc
 	bounds []float64
 
 	mu     sync.Mutex
-	counts []uint64 // guarded by mu: by the first bound that is not exceeded; the last is beyond them all
+	counts []uint64 // guarded by mu: by the first bound that is not exceeded; the last is above them all
 	sum    float64  // guarded by mu
 }
 
@@ -22,7 +22,7 @@ func newHistogram(name, help string, bounds []float64) *histogram {
 	return &histogram{desc: prometheus.NewDesc("carillon_"+name, help, nil, nil), bounds: bounds, counts: make([]uint64, len(bounds)+1)}
 }
 
-// add counts a duration; less than nothing is nothing. The caller holds mu.
+// add counts a duration; negative ones count as zero. The caller holds mu.
 func (h *histogram) add(d time.Duration) {
 	v := max(0, d).Seconds()
 	i := 0
@@ -33,10 +33,10 @@ func (h *histogram) add(d time.Duration) {
 	h.sum += v
 }
 
-// Describe names it.
+// Describe sends its description.
 func (h *histogram) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
 
-// Collect tells it.
+// Collect sends its current value.
 func (h *histogram) Collect(to chan<- prometheus.Metric) {
 	h.mu.Lock()
 	buckets, n := make(map[float64]uint64, len(h.bounds)), uint64(0)

@@ -17,13 +17,13 @@ type Log struct {
 	level slog.LevelVar
 
 	mu    sync.Mutex
-	asked slog.Level // guarded by mu: what the settings, or whoever asked last, say
+	asked slog.Level // guarded by mu: the level last set by the settings or a request
 
 	recent recent
 }
 
-// NewLog makes a log of lines of text, or of JSON, from a level on. Whatever a tenant's text holds, an event is one line, and
-// nothing in it moves a terminal's cursor or changes the order of what is read.
+// NewLog makes a log of text or JSON lines, from a level on. Whatever a tenant's text contains, an event is one line,
+// and nothing in it moves a terminal's cursor or changes the reading order.
 func NewLog(w io.Writer, format, level string) *Log {
 	l := &Log{}
 	if err := l.Set(level); err != nil {
@@ -39,7 +39,7 @@ func NewLog(w io.Writer, format, level string) *Log {
 	return l
 }
 
-// Level is the least level that is logged, as settings write it. Of no log it is off.
+// Level returns the log level as settings write it; off if there is no log.
 func (l *Log) Level() string {
 	if l == nil {
 		return "off"
@@ -47,7 +47,7 @@ func (l *Log) Level() string {
 	return strings.ToLower(l.level.Level().String())
 }
 
-// Set sets the least level that is logged: debug, info, warn or error.
+// Set sets the log level: debug, info, warn or error.
 func (l *Log) Set(level string) error {
 	var v slog.Level
 	switch level {
@@ -68,7 +68,7 @@ func (l *Log) Set(level string) error {
 	return nil
 }
 
-// Toggle changes between debug and what was asked for, and says which it is now.
+// Toggle switches between debug and the level that was set, and returns the new one.
 func (l *Log) Toggle() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *Log) Toggle() string {
 	return strings.ToLower(l.level.Level().String())
 }
 
-// plain escapes what a reader would not see as it is.
+// plain escapes invisible or misleading characters.
 func plain(a slog.Attr) slog.Attr {
 	a.Key = escape(a.Key)
 	switch v := a.Value.Any().(type) {
@@ -96,8 +96,8 @@ func plain(a slog.Attr) slog.Attr {
 	return a
 }
 
-// hidden are the characters that JSON, or a terminal, would pass on: the second half of the control characters, and those
-// that format or are no text at all. The others are escaped by whoever writes the line.
+// hidden lists the characters that JSON, or a terminal, would pass on: the second half of the control characters, and
+// format or non-text characters. The others are escaped by whoever writes the line.
 func hidden(r rune) bool {
 	return r == 0x7f || r >= 0x80 && r <= 0x9f || r == utf8.RuneError || r > 0x9f && (unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r))
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 )
 
-// The bounds of the histograms, in seconds. Those of delays have 1 and 5 among them, which is what is promised.
+// The bounds of the histograms, in seconds. Those of delays include 1 and 5, which are promised.
 var (
 	delayBounds    = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
 	waitBounds     = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 3600}
@@ -21,17 +22,18 @@ var (
 	storeBounds    = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 )
 
-// Metrics are the numbers that a process counts itself.
+// Metrics holds the metrics that a process counts itself.
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler
 	scrapes  chan struct{} // those that are being answered
 
-	triggerDelay, queueWait, duration, endToEnd *histogram
+	triggerDelay, queueWait, duration, endToEnd, nodeWait, decisionDelay *histogram
 
 	retries, timeouts, deadLettered, leasesLost, stale, deaths, missed, tracesLost prometheus.Counter
 
-	byStatus          [job.Expired + 1]prometheus.Counter // executions that ended
+	byStatus          [job.Expired + 1]prometheus.Counter    // executions that ended
+	runs              map[workflow.Status]prometheus.Counter // that ended
 	limited, requests *prometheus.CounterVec
 	denied            *prometheus.CounterVec
 	ops               [opCount]opMetrics
@@ -42,7 +44,7 @@ type opMetrics struct {
 	errors  prometheus.Counter
 }
 
-// NewMetrics makes the numbers of a process of a version, all of them 0.
+// NewMetrics makes the metrics of a process of a version, all of them 0.
 func NewMetrics(version string) *Metrics {
 	m := NewProcessMetrics(version)
 	histogram := func(name, help string, bounds []float64) *histogram {
@@ -60,11 +62,19 @@ func NewMetrics(version string) *Metrics {
 	m.duration = histogram("execution_duration_seconds", "Time from the start of an execution's first attempt until it ended.", durationBounds)
 	m.endToEnd = histogram("end_to_end_seconds", "Time from when an execution could first fire until it ended; for missed runs and backfills, from when they fired.", durationBounds)
 
+	m.nodeWait = histogram("workflow_node_wait_seconds", "Time from when a workflow's node, or an item of a map, was ready until its first attempt started.", waitBounds)
+	m.decisionDelay = histogram("workflow_decision_delay_seconds", "Time from the end of a workflow's node, or an item of a map, until its run had decided what follows.", delayBounds)
+
 	statuses := m.vec("executions_total", "Executions that ended, by status.", "status")
 	for _, s := range job.Statuses() {
 		if s.Final() {
 			m.byStatus[s] = statuses.WithLabelValues(s.String())
 		}
+	}
+	runs := m.vec("workflow_runs_total", "Workflow runs that ended, by status. A run that was retried counts each time it ends.", "status")
+	m.runs = map[workflow.Status]prometheus.Counter{}
+	for _, s := range []workflow.Status{workflow.Succeeded, workflow.Failed, workflow.TimedOut, workflow.Cancelled} {
+		m.runs[s] = runs.WithLabelValues(s.String())
 	}
 	m.retries = counter("retries_total", "Failed attempts that will be retried.")
 	m.timeouts = counter("timeouts_total", "Attempts that timed out.")
@@ -93,7 +103,7 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// NewProcessMetrics makes the numbers of a process without a store: of the Go runtime, of the process, of its HTTP face.
+// NewProcessMetrics makes the metrics of a process without a store: of the Go runtime, the process and its HTTP API.
 func NewProcessMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "carillon_build_info", Help: "Always 1; the labels name the version."}, []string{"version", "go_version"})
@@ -111,17 +121,18 @@ func (m *Metrics) vec(name, help string, labels ...string) *prometheus.CounterVe
 	return v
 }
 
-// PartitionsOwned has it asked at each scrape how many partitions the process owns.
+// PartitionsOwned sets a function that each scrape calls for the number of owned partitions.
 func (m *Metrics) PartitionsOwned(f func() int) {
 	m.gauge("partitions_owned", "Partitions this server owns: it fires their schedules.", f)
 }
 
-// BreakersOpen has it asked at each scrape how many hosts the process takes to be down.
+// BreakersOpen sets a function that each scrape calls for the number of hosts that count as down.
 func (m *Metrics) BreakersOpen(f func() int) {
 	m.gauge("breakers_open", "Callback hosts whose circuit breaker is open in this process.", f)
 }
 
-// CallbacksPutOff has it asked at each scrape how many calls the process put off, by the reason. The reasons are those that it answers with now.
+// CallbacksPutOff sets a function that each scrape calls for the number of postponed calls, by reason. The reasons
+// are those that it returns now.
 func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
 	for reason := range f() {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -131,7 +142,7 @@ func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
 	}
 }
 
-// Use counts what the workers of a process use at an instant.
+// Use is the current usage of a process's workers.
 type Use struct {
 	Running     int
 	Capacity    int
@@ -143,7 +154,7 @@ var (
 	processLimit = gauge("process_memory_limit_bytes", "Memory this process may use: its cgroup limit or, without one, all memory of the machine. process_resident_memory_bytes is what it uses.")
 )
 
-// used tells what the workers of a process use.
+// used reports the usage of a process's workers.
 type used struct{ ask func() Use }
 
 func (used) Describe(to chan<- *prometheus.Desc) { to <- processSlots; to <- processLimit }
@@ -157,10 +168,10 @@ func (u used) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// WorkersUse has it asked at each scrape what the workers of the process use.
+// WorkersUse sets a function that each scrape calls for the usage of the process's workers.
 func (m *Metrics) WorkersUse(f func() Use) { m.registry.MustRegister(used{f}) }
 
-// CountsLost has it asked at each scrape how many counts of tenants and jobs there was no room for.
+// CountsLost sets a function that each scrape calls for the number of dropped counts of tenants and jobs.
 func (m *Metrics) CountsLost(f func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "carillon_counts_lost_total", Help: "Events this server could not count for a tenant or a job; time series, calendars and failure counts are too low by this much.",
@@ -171,10 +182,10 @@ func (m *Metrics) gauge(name, help string, f func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_" + name, Help: help}, func() float64 { return float64(f()) }))
 }
 
-// Show adds the picture of the installation.
+// Show adds the metrics of the installation.
 func (m *Metrics) Show(g *Gauges) { m.registry.MustRegister(g) }
 
-// ServeHTTP answers a scrape, when fewer than four others are being answered.
+// ServeHTTP answers a scrape, if fewer than four others are in progress.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case m.scrapes <- struct{}{}:
@@ -188,7 +199,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Registry returns the registry of the metrics.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// statusTexts are the statuses of answers as texts.
+// statusTexts holds the statuses of responses as texts.
 var statusTexts = func() (out [600]string) {
 	for i := range out {
 		out[i] = strconv.Itoa(i)
@@ -196,7 +207,7 @@ var statusTexts = func() (out [600]string) {
 	return out
 }()
 
-// Answered counts an answer of a route. A nil receiver counts nothing.
+// Answered counts a response of a route. A nil receiver counts nothing.
 func (m *Metrics) Answered(route string, code int) {
 	if m == nil {
 		return

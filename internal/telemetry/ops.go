@@ -7,11 +7,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// op is a group of store calls that are distinguished.
+// op is a group of store calls with its own label.
 type op uint8
 
 const (
 	opAccess op = iota
+	opAdvance
+	opBlobs
 	opCancel
 	opCharge
 	opCreate
@@ -40,6 +42,8 @@ const (
 // opNames are the values of the label op.
 var opNames = [opCount]string{
 	opAccess:   "access",
+	opAdvance:  "advance",
+	opBlobs:    "blobs",
 	opCancel:   "cancel",
 	opCharge:   "charge",
 	opCreate:   "create",
@@ -64,27 +68,29 @@ var opNames = [opCount]string{
 	opUpkeep:   "upkeep",
 }
 
-// calls are the methods of the store that each op counts, but for those of Store itself.
+// calls lists the methods of the store that each op counts, except those of Store itself.
 var calls = map[op][]engine.Method{
 	opAccess:   {"Bootstrap", "Key", "AddKey", "RotateKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge"},
+	opAdvance:  {"WakeRuns", "SendEvent", "MarkedChildren", "FoldTokens"},
+	opBlobs:    {"BeginBlob", "PutChunks", "EndBlob", "Chunks", "DropBlob"},
 	opCharge:   {"Charge"},
 	opCreate:   {"CreateJobs"},
 	opDue:      {"Due", "Ahead"},
-	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions"},
+	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits"},
 	opHeld:     {"Held"},
 	opLogs:     {"AppendLogs"},
 	opOperate:  {"Discard", "AddOperation", "TakeOperation", "SaveOperation", "CancelOperation"},
 	opReady:    {"Lanes", "Ready", "Unpack", "CountDue", "Running"},
 	opRegister: {"Register", "Drain"},
 	opRenew:    {"Renew"},
-	opSettings: {"Cordon", "Cordoned", "CalendarUsers", "SecretsOf", "CreateTenant", "Tenants", "UpdateTenant", "SetLimit", "Limits", "PauseQueue", "Reaches", "PutSecret", "Secret", "Secrets", "SealedSecrets", "SecretStamp", "LackSecrets", "DeleteSecret", "SecretKeys", "SecretsNotUnder", "ResealSecret", "AddSigningSecret", "SeedSigningSecret", "ShowSigningSecret", "SigningSecrets", "DeleteSigningSecret", "ResealSigningSecret", "Share", "Reshare", "PutCalendar", "Calendar", "Calendars", "DeleteCalendar", "PutRule", "Rule", "Rules", "DeleteRule", "Record"},
+	opSettings: {"Cordon", "Cordoned", "CalendarUsers", "SecretsOf", "CreateTenant", "Tenants", "UpdateTenant", "SetLimit", "Limits", "PauseQueue", "Reaches", "PutSecret", "Secret", "Secrets", "SealedSecrets", "SecretStamp", "LackSecrets", "DeleteSecret", "SecretKeys", "SecretsNotUnder", "ResealSecret", "AddSigningSecret", "SeedSigningSecret", "ShowSigningSecret", "SigningSecrets", "DeleteSigningSecret", "ResealSigningSecret", "Share", "Reshare", "AddWorkflow", "PutCalendar", "Calendar", "Calendars", "DeleteCalendar", "PutRule", "Rule", "Rules", "DeleteRule", "Record"},
 	opTrace:    {"KeepTraces", "Traces"},
 	opTrigger:  {"Trigger", "Backfill", "Rerun"},
 	opUpdate:   {"UpdateJob"},
-	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "Tidy", "ForgetHistory", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
+	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "NewApprovals", "Tidy", "ForgetHistory", "ForgetRuns", "ForgetEvents", "SweepBlobs", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
 }
 
-// opOf is the op of each method.
+// opOf maps each method to its op.
 var opOf = func() map[engine.Method]op {
 	out := map[engine.Method]op{}
 	for o, ms := range calls {

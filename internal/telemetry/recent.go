@@ -8,7 +8,7 @@ import (
 // How much of a log is kept in memory.
 const (
 	linesKept = 500
-	lineKept  = 4000 // bytes: twice what is shown, so that a secret at the end of that is known for one
+	lineKept  = 4000 // bytes: twice what is shown, so that a secret at the end of that is recognised
 )
 
 // recent keeps the last lines of a log, each of which is written by one Write.
@@ -35,7 +35,7 @@ func (r *recent) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Recent are the last lines that were logged, the latest last. Of no log there are none.
+// Recent returns the last logged lines, the latest last; nil if there is no log.
 func (l *Log) Recent() []string {
 	if l == nil {
 		return nil

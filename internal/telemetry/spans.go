@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Request begins the span of a request, as a part of the trace that the caller names, as far as callers are believed; done ends
-// it with the status of the answer. A nil tracer begins none.
+// Request begins the span of a request, in the trace that the caller names, as far as callers are trusted; done ends
+// it with the status of the response. A nil tracer begins none.
 func (t *Tracer) Request(r *http.Request, route string) (_ *http.Request, done func(code int)) {
 	if t == nil {
 		return r, nil
@@ -32,8 +32,9 @@ func (t *Tracer) Request(r *http.Request, route string) (_ *http.Request, done f
 	}
 }
 
-// joined is the context of a request that may be part of a caller's trace. Whoever asks can say that it is, and no more: what
-// they say is told passes the sampler, unless the settings have them followed. What they say is not told is not.
+// joined returns the context of a request that may be part of a caller's trace. A caller can only claim membership: a
+// trace that it marks as sampled still passes the sampler, unless the settings trust it; one that it marks as not
+// sampled is not.
 func (t *Tracer) joined(r *http.Request) context.Context {
 	if t.parents == ParentsIgnored {
 		return r.Context()
@@ -46,7 +47,7 @@ func (t *Tracer) joined(r *http.Request) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, parent.WithTraceFlags(parent.TraceFlags()&^trace.FlagsSampled))
 }
 
-// TraceID is the trace that a context is part of; "": none that is told.
+// TraceID returns the sampled trace that a context is part of; "" if none.
 func TraceID(ctx context.Context) string {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() {
 		return sc.TraceID().String()
@@ -55,12 +56,12 @@ func TraceID(ctx context.Context) string {
 }
 
 const (
-	mostKept   = 1000 // of what a request begins it is kept that it did
-	mostLinked = 16   // and told with its span
+	mostKept   = 1000 // how many of a request's jobs and executions are linked to it
+	mostLinked = 16   // and recorded with its span
 )
 
-// Begun notes that a request begins jobs and executions, before they are stored, so that those who run them find it. It waits for
-// nothing. Where the request is not part of a trace that is told it does nothing.
+// Begun records that a request begins jobs and executions, before they are stored, so that their traces can be
+// linked. It does not wait. If the request is not in a sampled trace it does nothing.
 func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
 	if s.tracer == nil || len(ids) == 0 {
 		return
@@ -80,7 +81,7 @@ func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
 	s.metrics.tracesLost.Add(float64(s.begun.add(ts)))
 }
 
-// Step is the delivery step that says in the traceparent of an attempt whether its trace is told.
+// Step is the delivery step that marks in the traceparent of an attempt whether its trace is sampled.
 func (s *Store) Step(_ context.Context, a job.Attempt, out *client.Attempt) error {
 	if s.tracer == nil {
 		return nil
@@ -97,18 +98,20 @@ func (s *Store) Step(_ context.Context, a job.Attempt, out *client.Attempt) erro
 // traced holds the attributes of an attempt's spans.
 type traced struct {
 	job.Attempt
-	link trace.SpanContext // of the request that began the execution, or its job; invalid: none is known
+	link trace.SpanContext // of the request that began the execution, or its job; invalid: unknown
 }
 
-// chosen are the attempts that are part of a trace that is told: those of executions that a request which is told began
-// itself, and the share of the others. That one created their job long ago is a link, and no reason.
+// chosen returns the attempts in sampled traces: those of executions that a sampled request itself began, and a share
+// of the others. A sampled request that created their job long ago is only a link. Nodes of a workflow are sampled if
+// their run is.
 func (t *Tracer) chosen(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]*traced {
 	links := t.links(ctx, began, as)
 	out := map[job.ExecutionID]*traced{}
 	for i := range as {
 		a := &as[i]
-		link := links[a.Execution]
-		told := link.IsSampled() || t.sampler.takes(a.Execution)
+		whole := traceOf(a)
+		link := links[whole]
+		told := link.IsSampled() || t.sampler.takes(whole)
 		if !link.IsValid() {
 			link = links[job.ExecutionID(a.Job)]
 		}
@@ -121,12 +124,12 @@ func (t *Tracer) chosen(ctx context.Context, began lookup, as []job.Attempt) map
 	return out
 }
 
-// leased chooses among attempts, and tells how those came to be leased.
+// leased samples attempts, and traces how they came to be leased.
 func (t *Tracer) leased(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]*traced {
 	out := t.chosen(ctx, began, as)
 	for _, x := range out {
 		a := &x.Attempt
-		if a.StartedAt.Equal(a.LeasedAt) {
+		if a.StartedAt.Equal(a.LeasedAt) && a.Run.IsZero() {
 			at := a.Execution.At()
 			if at.Before(a.ScheduledAt) {
 				at = a.ScheduledAt
@@ -138,15 +141,15 @@ func (t *Tracer) leased(ctx context.Context, began lookup, as []job.Attempt) map
 	return out
 }
 
-// lookup finds where jobs and executions began.
+// lookup finds the origins of jobs and executions.
 type lookup func(ctx context.Context, ids [][16]byte) ([]engine.Trace, error)
 
 // links finds the requests that began executions, and their jobs.
 func (t *Tracer) links(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]trace.SpanContext {
 	ids := make([][16]byte, 0, 2*len(as))
 	for i := range as {
-		ids = append(ids, as[i].Execution)
-		if job.ID(as[i].Execution) != as[i].Job {
+		ids = append(ids, traceOf(&as[i]))
+		if job.ID(as[i].Execution) != as[i].Job && as[i].Run.IsZero() {
 			ids = append(ids, as[i].Job)
 		}
 	}
@@ -161,9 +164,9 @@ func (t *Tracer) links(ctx context.Context, began lookup, as []job.Attempt) map[
 	return out
 }
 
-// tell tells a span below the one of an execution.
+// tell sends a span below that of an execution.
 func (t *Tracer) tell(x *traced, g given, name string, from, to time.Time, more ...attribute.KeyValue) trace.Span {
-	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), idsKey{}, g), rootOf(x.Execution))
+	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), idsKey{}, g), spanOf(&x.Attempt))
 	_, s := t.tracer.Start(ctx, name, trace.WithTimestamp(from), trace.WithAttributes(append(more, about(x)...)...))
 	if !to.IsZero() {
 		s.End(trace.WithTimestamp(later(from, to)))
@@ -185,8 +188,37 @@ func about(x *traced) []attribute.KeyValue {
 	}
 }
 
-// ended tells the span of an attempt and, where the execution has ended with it, as its status says, of that.
+// ended sends the span of an attempt and, if its status shows that the execution has ended, of that.
 func (t *Tracer) ended(x *traced, f *job.Finish, status job.Status, now time.Time) {
+	runs := x.Target.Kind == job.Workflow
+	if !runs { // a run's own attempt lasts as long as the run
+		t.endedAttempt(x, f, now)
+	}
+	if !status.Final() {
+		return
+	}
+	root := given{trace.TraceID(x.Execution), rootOf(x.Execution).SpanID()}
+	if x.Run.IsZero() {
+		name := "execution"
+		if runs {
+			name = "run"
+		}
+		t.tellWhole(context.Background(), name, root, x, status, now, x.link)
+		return
+	}
+	on := spanOf(&x.Attempt)
+	in := trace.ContextWithRemoteSpanContext(context.Background(), rootOf(x.Run))
+	if !runs {
+		t.tellWhole(in, "node", given{on.TraceID(), on.SpanID()}, x, status, now)
+		return
+	}
+	// A node that is a workflow is a run, which has its own trace.
+	t.tellWhole(in, "node", given{on.TraceID(), on.SpanID()}, x, status, now, rootOf(x.Execution))
+	t.tellWhole(context.Background(), "run", root, x, status, now, on)
+}
+
+// endedAttempt sends the span of an attempt.
+func (t *Tracer) endedAttempt(x *traced, f *job.Finish, now time.Time) {
 	s := t.tell(x, given{span: attemptOf(f.Outcome.Lease)}, "attempt", x.LeasedAt, time.Time{},
 		attribute.Int("carillon.attempt_number", x.Number), attribute.Int64("carillon.fencing_token", int64(f.Outcome.Token)), attribute.String("carillon.target", string(x.Target.Kind)))
 	if !f.Worker.IsZero() {
@@ -199,16 +231,18 @@ func (t *Tracer) ended(x *traced, f *job.Finish, status job.Status, now time.Tim
 		}
 	}
 	s.End(trace.WithTimestamp(later(x.LeasedAt, now)))
-	if !status.Final() {
-		return
-	}
-	root := rootOf(x.Execution)
-	o := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithTimestamp(x.ScheduledAt), trace.WithAttributes(append(about(x),
+}
+
+// tellWhole sends the span of a whole execution.
+func (t *Tracer) tellWhole(in context.Context, name string, g given, x *traced, status job.Status, now time.Time, links ...trace.SpanContext) {
+	o := []trace.SpanStartOption{trace.WithTimestamp(x.ScheduledAt), trace.WithAttributes(append(about(x),
 		attribute.String("carillon.job_name", x.JobName), attribute.String("carillon.status", status.String()), attribute.String("carillon.trigger", x.Trigger.String()), attribute.Int("carillon.attempts", x.Number))...)}
-	if x.link.IsValid() {
-		o = append(o, trace.WithLinks(trace.Link{SpanContext: x.link}))
+	for _, l := range links {
+		if l.IsValid() {
+			o = append(o, trace.WithLinks(trace.Link{SpanContext: l}))
+		}
 	}
-	_, whole := t.tracer.Start(context.WithValue(context.Background(), idsKey{}, given{root.TraceID(), root.SpanID()}), "execution", o...)
+	_, whole := t.tracer.Start(context.WithValue(in, idsKey{}, g), name, o...)
 	if status != job.Succeeded && status != job.Cancelled {
 		whole.SetStatus(codes.Error, status.String())
 	}

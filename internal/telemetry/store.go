@@ -22,7 +22,7 @@ type Store struct {
 	begun   *begun
 }
 
-// Over watches a store whose clock is given.
+// Over wraps a store whose clock is given.
 func Over(store engine.Store, clk clock.Clock, m *Metrics, t *Tracer) *Store {
 	s := &Store{clock: clk, metrics: m, tracer: t, held: newHeld(), begun: newBegun()}
 	s.Around = engine.Around{Store: store, Hook: s.timed}
@@ -37,7 +37,7 @@ type call struct {
 	span  span
 }
 
-// begin begins a call; where it is part of a trace, it is a span of it.
+// begin begins a call; if it is part of a trace, as a span of it.
 func (s *Store) begin(ctx *context.Context, o op) call {
 	c := call{store: s, op: o, began: time.Now()}
 	if s.tracer != nil {
@@ -55,7 +55,7 @@ func (c call) end(err *error) {
 	c.span.end(*err)
 }
 
-// timed counts and times the calls of which nothing else is counted.
+// timed counts and times the calls that need no other counts.
 func (s *Store) timed(ctx context.Context, method engine.Method, run func(context.Context) error) (err error) {
 	if o, ok := opOf[method]; ok {
 		defer s.begin(&ctx, o).end(&err)
@@ -74,8 +74,9 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (o
 	return out, nil
 }
 
-// fired counts how late what a schedule fires is, and what is passed over. Of an execution that is not answered the store
-// does not say whether a policy skipped it or another server was quicker, which is rare: where there is a policy, it was that.
+// fired counts how late scheduled executions are, and what is skipped. The store does not tell whether a policy
+// skipped a missing execution or another server was quicker, which is rare: if there is a policy, it counts as
+// skipped.
 func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 	m, now := s.metrics, s.clock.Now()
 	m.triggerDelay.mu.Lock()
@@ -134,6 +135,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (a
 		}
 	}
 	w.mu.Unlock()
+	s.metrics.nodesStarted(as)
 	var traces map[job.ExecutionID]*traced
 	if s.tracer != nil {
 		traces = s.tracer.leased(ctx, s.began, as)
@@ -151,6 +153,12 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) (vs []job.Verdict, 
 	if vs, err = s.Store.Finish(ctx, fs); err != nil {
 		return vs, err
 	}
+	s.count(fs, vs)
+	return vs, nil
+}
+
+// count counts what ended.
+func (s *Store) count(fs []job.Finish, vs []job.Verdict) {
 	now := s.clock.Now()
 	var ended [len(s.metrics.byStatus)]int
 	s.held.mu.Lock()
@@ -169,10 +177,9 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) (vs []job.Verdict, 
 			s.metrics.byStatus[st].Add(float64(n))
 		}
 	}
-	return vs, nil
 }
 
-// recall finds out what is not known of leases that end, since another server gave them.
+// recall looks up ending leases that another server gave.
 func (s *Store) recall(ctx context.Context, fs []job.Finish) {
 	var unknown []job.Lease
 	s.held.mu.Lock()
@@ -191,26 +198,32 @@ func (s *Store) recall(ctx context.Context, fs []job.Finish) {
 	}
 	as := make([]job.Attempt, len(hs))
 	for i, h := range hs {
+		var run job.ExecutionID
+		if h.Trigger == job.ByWorkflow {
+			if m, err := s.Store.MemberOf(ctx, h.Tenant, h.ID); err == nil {
+				run = m.Run
+			}
+		}
 		as[i] = job.Attempt{
-			Lease: job.Lease{Execution: h.ID, Token: h.Token}, Job: h.Job, JobName: h.JobName, Tenant: h.Tenant, Trigger: h.Trigger, Number: h.Attempt,
+			Run: run, Lease: job.Lease{Execution: h.ID, Token: h.Token}, Job: h.Job, JobName: h.JobName, Tenant: h.Tenant, Trigger: h.Trigger, Number: h.Attempt,
 			ScheduledAt: h.ScheduledAt, DueAt: h.DueAt, LeasedAt: h.LeasedAt, StartedAt: h.StartedAt,
 		}
 	}
 	s.held.add(as, s.tracer.chosen(ctx, s.began, as))
 }
 
-// finished counts the end of an attempt, and says which state that brought its execution to; 0: none. The locks of held, duration
-// and endToEnd are held.
+// finished counts the end of an attempt, and returns the final status of its execution; 0: none. The locks of held,
+// duration and endToEnd are held.
 func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Status {
 	m := s.metrics
 	if !v.Accepted {
-		if v.Reason == job.RefusedStale && !f.Expel { // else it was us, and its worker was quicker
+		if v.Reason == job.RefusedStale && !f.Expel { // otherwise this server ended it, and its worker was quicker
 			m.stale.Inc()
 		}
 		return 0
 	}
 	if _, held := s.held.find(f.Outcome.Lease); v.Repeated && !held {
-		return 0 // it was counted when it was applied; where that answer was lost, it is still held here
+		return 0 // it was counted when it was applied; if that answer was lost, it is still held here
 	}
 	then := f.Came(v)
 	status := then.Status
@@ -274,7 +287,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (es []engine.Ended, err e
 	return es, err
 }
 
-// Force ends what was asked to stop and did not.
+// Force ends executions that were asked to stop and did not.
 func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (es []engine.Ended, err error) {
 	defer s.begin(&ctx, opUpkeep).end(&err)
 	es, err = s.Store.Force(ctx, grace, limit)
@@ -282,7 +295,7 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (es [
 	return es, err
 }
 
-// Cancel ends what waits and asks what runs to stop.
+// Cancel ends waiting executions and asks running ones to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
 	defer s.begin(&ctx, opCancel).end(&err)
 	out, err = s.Store.Cancel(ctx, t, id, reason, e)
@@ -290,7 +303,7 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	return out, err
 }
 
-// DeleteJob marks a job deleted, and ends what waits of it.
+// DeleteJob marks a job deleted, and ends its waiting executions.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (out engine.Deleted, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
 	out, err = s.Store.DeleteJob(ctx, t, d)
@@ -298,7 +311,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 	return out, err
 }
 
-// CancelWaiting ends what waits of a deleted job.
+// CancelWaiting ends waiting executions of a deleted job.
 func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (es []engine.Ended, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
 	es, err = s.Store.CancelWaiting(ctx, t, of, limit)
@@ -309,7 +322,7 @@ func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit
 // cancelled counts executions that a call cancelled: they were asked to stop, are of a deleted job, or were replaced.
 func (s *Store) cancelled(es []engine.Ended) {
 	for i := range es {
-		if es[i].Status == job.Cancelled { // of Fire others are skipped, which it counts itself
+		if es[i].Status == job.Cancelled { // Fire also skips some, which it counts itself
 			s.metrics.byStatus[job.Cancelled].Inc()
 		}
 	}

@@ -22,29 +22,29 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// TracerConfig says where spans go, and how many.
+// TracerConfig describes where spans are sent, and how many.
 type TracerConfig struct {
 	Endpoint string            // the URL of a collector
 	GRPC     bool              // it speaks OTLP over gRPC; else over HTTP
 	Headers  map[string]string // that go with each batch
-	Sample   float64           // the share of traces that are told
-	Parents  Parents           // how far callers are believed that say what trace a request is part of
+	Sample   float64           // the share of traces to sample
+	Parents  Parents           // how far callers' trace contexts are trusted
 	Service  string
 	Version  string
 	Host     string
 	Log      *slog.Logger
 }
 
-// Parents says how far callers are believed.
+// Parents is how far callers' trace contexts are trusted.
 type Parents uint8
 
 const (
-	ParentsLinked   Parents = iota // what they ask for is part of their trace; the share is told of those that are
-	ParentsFollowed                // they say what is told
+	ParentsLinked   Parents = iota // requests are part of the caller's trace; a share of those is sampled
+	ParentsFollowed                // the caller decides what is sampled
 	ParentsIgnored                 // not at all
 )
 
-// Tracer tells spans to a collector. A nil one tells nothing.
+// Tracer sends spans to a collector. A nil one sends nothing.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -55,7 +55,7 @@ type Tracer struct {
 // queueSize limits how many spans wait to be sent; more are dropped.
 const queueSize = 8192
 
-// NewTracer begins to tell spans. It does not wait for the collector.
+// NewTracer begins to send spans. It does not wait for the collector.
 func NewTracer(ctx context.Context, c TracerConfig) (*Tracer, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" {
@@ -92,7 +92,7 @@ func NewTracer(ctx context.Context, c TracerConfig) (*Tracer, error) {
 	return t, nil
 }
 
-// Close tells what is left, and ends.
+// Close sends the remaining spans, and ends.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -100,7 +100,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// exporter says once that spans cannot be told, and once that they can be again.
+// exporter logs once that spans cannot be sent, and once that they can be again.
 type exporter struct {
 	sdk.SpanExporter
 	log     *slog.Logger
@@ -120,7 +120,7 @@ func (e *exporter) ExportSpans(ctx context.Context, ss []sdk.ReadOnlySpan) error
 
 var propagator = propagation.TraceContext{}
 
-// sampler follows who began a trace; of others it takes a share, the same on every server.
+// sampler follows the decision of trusted callers; of other traces it samples a share, the same on every server.
 type sampler struct {
 	bound uint64
 	salt  uint64
@@ -137,13 +137,15 @@ func newSampler(share float64) sampler {
 	return s
 }
 
-// takesOf reports whether a trace that a caller began is told. The caller has chosen its id and must not choose this.
+// takesOf reports whether a trace that a caller began is sampled. The caller has chosen its id and must not decide
+// this.
 func (s sampler) takesOf(id trace.TraceID) bool {
 	binary.BigEndian.PutUint64(id[:8], binary.BigEndian.Uint64(id[:8])^s.salt)
 	return s.takes(id)
 }
 
-// takes reports whether a trace that nobody else began is told. The id of an execution is no random number, so it is mixed.
+// takes reports whether a trace that nobody else began is sampled. An execution's id is not random enough, so it is
+// mixed.
 func (s sampler) takes(id [16]byte) bool {
 	if s.bound == math.MaxUint64 {
 		return true
@@ -169,7 +171,7 @@ func (s sampler) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
 
 func (s sampler) Description() string { return "carillon" }
 
-// ids makes ids, unless they are given.
+// ids generates ids, unless they are given.
 type ids struct{}
 
 type idsKey struct{}
@@ -201,18 +203,31 @@ func randomSpan() (s trace.SpanID) {
 	return s
 }
 
-// rootOf is the span that stands for a whole execution, in the trace that has its id.
+// rootOf returns the span of a whole execution, in the trace that has its id.
 func rootOf(id job.ExecutionID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id), SpanID: trace.SpanID(id[8:]), TraceFlags: trace.FlagsSampled, Remote: true})
 }
 
-// attemptOf is the span of an attempt, whose id is the token; workers continue from it.
+// traceOf returns the execution whose id names the trace of an attempt: for a workflow's node the run.
+func traceOf(a *job.Attempt) job.ExecutionID {
+	if a.Run.IsZero() {
+		return a.Execution
+	}
+	return a.Run
+}
+
+// spanOf returns the span of an attempt's whole execution.
+func spanOf(a *job.Attempt) trace.SpanContext {
+	return rootOf(traceOf(a)).WithSpanID(trace.SpanID(a.Execution[8:]))
+}
+
+// attemptOf returns the span of an attempt, whose id is the token; workers continue from it.
 func attemptOf(l job.Lease) (s trace.SpanID) {
 	binary.BigEndian.PutUint64(s[:], uint64(max(l.Token, 1)))
 	return s
 }
 
-// parse reads a traceparent; what is none is invalid.
+// parse parses a traceparent; the result is invalid if that is.
 func parse(parent string) trace.SpanContext {
 	return trace.SpanContextFromContext(propagator.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent}))
 }
@@ -224,7 +239,7 @@ func format(sc trace.SpanContext) string {
 	return c["traceparent"]
 }
 
-// span is a span that may not be there.
+// span is an optional span.
 type span struct{ on trace.Span }
 
 func (s span) end(err error) {
@@ -237,7 +252,7 @@ func (s span) end(err error) {
 	s.on.End()
 }
 
-// child begins a span of a store call, where the caller is part of a trace that is told.
+// child begins a span of a store call, if the caller is part of a sampled trace.
 func (t *Tracer) child(ctx context.Context, o op) (context.Context, span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, span{}

@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ type historian struct {
 	more  bool
 	cut   time.Time // of the tenant free
 	fails error
+
+	runs   bool
+	events int
 }
 
 func (h *historian) Tenants(context.Context) ([]tenant.Tenant, error) {
@@ -27,6 +31,33 @@ func (h *historian) Tenants(context.Context) ([]tenant.Tenant, error) {
 func (h *historian) ForgetHistory(_ context.Context, t tenant.ID, before time.Time, _ int) (engine.Forgot, error) {
 	h.asked[t] = before
 	return engine.Forgot{N: 1, More: h.more && t == "free"}, h.fails
+}
+
+func (h *historian) ForgetRuns(_ context.Context, t tenant.ID, before time.Time, _ int) (bool, error) {
+	if h.asked[t] != before {
+		return false, fmt.Errorf("runs of %s since %v, executions since %v", t, before, h.asked[t])
+	}
+	return h.runs, nil
+}
+
+func (h *historian) ForgetEvents(_ context.Context, limit int) (int, error) {
+	return min(limit, h.events), nil
+}
+
+func TestForgetterGoesOnWithRunsAndEvents(t *testing.T) {
+	h := &historian{asked: map[tenant.ID]time.Time{}}
+	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
+	for _, c := range []struct {
+		runs   bool
+		events int
+		soon   bool
+	}{{}, {runs: true, soon: true}, {events: 10}, {events: 1 << 20, soon: true}} {
+		h.runs, h.events = c.runs, c.events
+		f.Clock.(*clock.Manual).Advance(time.Hour)
+		if next, err := f.Tick(t.Context()); err != nil || next < time.Minute != c.soon {
+			t.Errorf("%+v: it looks again after %v, %v", c, next, err)
+		}
+	}
 }
 
 func TestForgetterGoesByTheQuota(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Resumer resumes jobs whose pause ends by itself.
+// Resumer resumes jobs whose pause has expired.
 type Resumer struct {
 	Store  engine.Jobs
 	Resume func(context.Context, job.Job) error
 	Log    *slog.Logger
 
-	stuck map[job.ID]time.Time // those that could not be resumed, and when to try once more
+	stuck map[job.ID]time.Time // those that could not be resumed, and when to retry
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	resumeAgain = 10 * time.Second
 )
 
-// Tick resumes what is due. One that cannot be resumed is passed over for a while.
+// Tick resumes what is due. A job that cannot be resumed is skipped for a while.
 func (r *Resumer) Tick(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	due, err := r.Store.Resumable(ctx, resumeBatch+len(r.stuck)) // so that those never hide the others

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sealer chains what the audit log has got.
+// Sealer seals new entries of the audit log.
 type Sealer struct {
 	Store interface {
 		SealAudit(ctx context.Context) (more bool, err error)

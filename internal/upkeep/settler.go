@@ -8,11 +8,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Settler continues with holding or freeing what waits of jobs that were paused or resumed with more waiting than one
-// transaction goes through.
+// Settler continues to hold or free the waiting executions of jobs that were paused or resumed with more than one
+// transaction handles.
 type Settler struct{ Store engine.Jobs }
 
-// Tick goes through one piece; there is no pause while any is left.
+// Tick handles one piece; there is no pause while any is left.
 func (s *Settler) Tick(ctx context.Context) (time.Duration, error) {
 	n, err := s.Store.Settle(ctx, engine.HoldsAtOnce)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Watchdog ends attempts that last longer than they may, or make no progress, although their worker lives: it did not
+// Watchdog ends attempts that exceed their timeout, or make no progress, although their worker is alive and did not
 // end them itself.
 type Watchdog struct {
 	Store interface {
@@ -20,13 +20,13 @@ type Watchdog struct {
 		Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
 	}
 	Clock clock.Clock       // the store's
-	Hint  func([]job.Ready) // told of executions that are retried
+	Hint  func([]job.Ready) // called with executions that are retried
 	Log   *slog.Logger
 }
 
 const (
 	overrunBatch = 100
-	overrunSlack = 5 * time.Second // for the worker to end it itself, and to say so
+	overrunSlack = 5 * time.Second // time for the worker to end and report it itself
 )
 
 // Tick ends what has overrun.
@@ -106,7 +106,7 @@ func (e *Expirer) Tick(ctx context.Context) (time.Duration, error) {
 	return time.Second, nil
 }
 
-// Redriver runs dead letters again whose jobs say so.
+// Redriver runs dead letters again if their jobs say so.
 type Redriver struct {
 	Store   engine.Executions
 	Redrive func(context.Context, job.Execution) error
@@ -134,7 +134,7 @@ func (r *Redriver) Tick(ctx context.Context) (time.Duration, error) {
 			done++
 			continue
 		}
-		if ctx.Err() != nil || errors.Is(err, engine.ErrUnavailable) { // which says nothing of this one
+		if ctx.Err() != nil || errors.Is(err, engine.ErrUnavailable) { // which says nothing about this one
 			away = fmt.Errorf("run a dead letter again: %w", err)
 			break
 		}

@@ -1,13 +1,10 @@
-// Package upkeep holds the loops that keep the store in order: Reaper returns
-// the executions of dead workers to the queue, Canceller ends what was asked to
-// stop and did not, Watchdog what lasts too long although its worker lives,
-// Expirer what did not start in time; Redriver runs dead letters again whose
-// jobs say so, Resumer resumes jobs whose pause is over, Tidier drops what has
-// expired.
+// Package upkeep runs the loops that keep the store in order: Reaper returns the executions of dead workers to the
+// queue, Canceller ends executions that were asked to stop and did not, Watchdog those that last too long although
+// their worker is alive, Expirer those that did not start in time; Redriver runs dead letters again if their jobs say
+// so, Resumer resumes jobs whose pause has expired, Tidier drops what has expired.
 //
-// Each is a Tick that does a bounded amount; any number of servers may run
-// them over one store. None decides what may be lost: a session that still
-// beats is never reaped, and only what has served its purpose is dropped.
+// Each is a Tick that does a bounded amount; any number of servers may run them over one store. None decides what may
+// be lost: a session with heartbeats is never reaped, and only what has served its purpose is dropped.
 package upkeep
 
 import (
@@ -23,7 +20,7 @@ import (
 // Reaper returns the executions of dead workers to the queue.
 type Reaper struct {
 	Store engine.Recovery
-	Hint  func([]job.Ready) // told of executions that may be leased again
+	Hint  func([]job.Ready) // called with executions that may be leased again
 	Log   *slog.Logger
 
 	// Poison is how many workers an execution may lose within an hour before it ends as POISON.
@@ -45,12 +42,12 @@ func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
 		r.Hint(got.Ready)
 	}
 	if got.Leases > 0 {
-		return 0, nil // there may be more: of most leases everything has finished, so that nothing is lost with them
+		return 0, nil // there may be more: most leases contain only finished executions, so that nothing is lost with them
 	}
 	return time.Second, nil
 }
 
-// Canceller ends, by force, what was asked to stop and did not.
+// Canceller forcibly ends executions that were asked to stop and did not.
 type Canceller struct {
 	Store engine.Recovery
 	Grace time.Duration
@@ -59,7 +56,7 @@ type Canceller struct {
 
 const forceBatch = 1000
 
-// Tick ends what is past its grace.
+// Tick ends executions past their grace period.
 func (c *Canceller) Tick(ctx context.Context) (time.Duration, error) {
 	n, err := c.Store.Force(ctx, c.Grace, forceBatch)
 	if err != nil {

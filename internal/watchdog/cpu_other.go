@@ -6,5 +6,5 @@ import "time"
 
 var begun = time.Now()
 
-// used is not known here: the process counts as busy, so that only the later limit holds.
+// used is unknown here: the process counts as busy, so that only the later limit applies.
 func used() time.Duration { return time.Since(begun) }

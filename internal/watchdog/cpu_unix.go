@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// used is the CPU time that this process has used.
+// used returns the CPU time that this process has used.
 func used() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

@@ -1,8 +1,8 @@
-// Package watchdog ends a test run when one of its tests cannot finish, with the name of the test and what every goroutine waits for.
-// Fixtures that tests share call Watch, so that tests need not. It is for tests only.
+// Package watchdog ends a test run when one of its tests cannot finish, with the name of the test and what every
+// goroutine waits for. Fixtures that tests share call Watch, so that tests need not. It is for tests only.
 //
-// A test that has taken a minute cannot finish if its process has done next to nothing for a minute: one on a machine that is busy
-// with other things still gets somewhere. One that keeps busy without end is ended later.
+// A test that has taken a minute cannot finish if its process has done next to nothing for a minute: even on a busy
+// machine a working test makes some progress. One that stays busy forever is ended later.
 package watchdog
 
 import (
@@ -22,11 +22,11 @@ const (
 	raceFactor = 5
 )
 
-// entry is a test that is under way.
+// entry is a running test.
 type entry struct {
 	name       string
 	idle, busy time.Duration // what it may take
-	begun      time.Time     // by the clock of the goroutine that watches; zero until it has seen the test
+	begun      time.Time     // by the clock of the watching goroutine; zero until it has seen the test
 }
 
 var (
@@ -34,7 +34,7 @@ var (
 	under = map[*entry]bool{} // guarded by mu
 )
 
-// The goroutine that watches belongs to no test, so it goes by the real clock, also where a test lives in a bubble.
+// The watching goroutine belongs to no test, so it uses the real clock even if a test is in a bubble.
 func init() {
 	go func() {
 		worked, since := used(), time.Now()
@@ -92,7 +92,7 @@ func overdue(now time.Time, idle time.Duration) (*entry, string) {
 	return nil, ""
 }
 
-// stacks are those of all goroutines.
+// stacks returns the stacks of all goroutines.
 func stacks() []byte {
 	buf := make([]byte, 4<<20)
 	return buf[:runtime.Stack(buf, true)]

@@ -1,9 +1,8 @@
-// Package yamljson makes JSON of YAML, and remembers in which line each part of
-// it stands, so that whoever reads the JSON strictly can say where a mistake is.
+// Package yamljson converts YAML to JSON, and remembers the line of each part, so that strict readers of the JSON can
+// report where a mistake is.
 //
-// Numbers stay as they were written. Anchors, aliases and merge keys are
-// resolved, up to a size; tags other than !!str, and what JSON has no form for, are
-// mistakes. It knows nothing of what documents mean.
+// Numbers stay as they were written. Anchors, aliases and merge keys are resolved, up to a size; tags other than
+// !!str, and what JSON cannot represent, are mistakes. It knows nothing of what documents mean.
 package yamljson
 
 import (
@@ -21,20 +20,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The most that a document may hold, with what its aliases stand for.
+// Limits of a document, with its aliases resolved.
 const (
 	maxNodes = 500_000
 	maxDepth = 200
 )
 
-// Document is one document of a file as JSON, and where its parts stand in the file.
+// Document is one document of a file as JSON, with the lines of its parts in the file.
 type Document struct {
 	JSON  []byte
 	marks []mark         // ascending
 	lines map[string]int // by path
 }
 
-// mark says that what begins at a byte of the JSON stands in a line of the file.
+// mark records the line of the file for what begins at a byte of the JSON.
 type mark struct{ offset, line int }
 
 // Line returns the line of a byte of the JSON in the file; 0 if unknown.
@@ -46,7 +45,7 @@ func (d *Document) Line(offset int) int {
 	return d.marks[i-1].line
 }
 
-// LineOf returns the line of the field of a path such as jobs[3].name, or of the nearest one around it.
+// LineOf returns the line of the field with a path such as jobs[3].name, or of the nearest enclosing one.
 func (d *Document) LineOf(path string) int {
 	for path != "" {
 		if n, ok := d.lines[path]; ok {
@@ -61,15 +60,15 @@ func (d *Document) LineOf(path string) int {
 	return d.lines[""]
 }
 
-// Error says what is wrong with a file that is no YAML, or has no form in JSON.
+// Error is the error for a file that is not YAML, or cannot be represented in JSON.
 type Error struct {
-	Line int // 0: nobody knows
+	Line int // 0: unknown
 	Want string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: want %s", e.Line, e.Want) }
 
-// Parse reads YAML, of which JSON is a part, into its documents; empty ones are left out. Its errors are *Error.
+// Parse parses YAML, of which JSON is a subset, into its documents; empty ones are left out. Its errors are *Error.
 func Parse(data []byte) ([]Document, error) {
 	var out []Document
 	for _, c := range chunks(data) {
@@ -82,13 +81,14 @@ func Parse(data []byte) ([]Document, error) {
 	return out, nil
 }
 
-// chunk is one document's text, and how many lines there are before it.
+// chunk is one document's text, and how many lines precede it.
 type chunk struct {
 	text   []byte
 	before int
 }
 
-// chunks parts a file at its markers, which nothing else can look like. The parser would do it, too, but gives up behind a document that is empty.
+// chunks splits a file at its markers, which are unambiguous. The parser could do it, too, but stops after an empty
+// document.
 func chunks(data []byte) (out []chunk) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var c chunk
@@ -162,11 +162,11 @@ func firstLine(s string) string {
 // number is a number as in JSON.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// writer makes JSON of nodes.
+// writer writes nodes as JSON.
 type writer struct {
 	doc     Document
 	anchors map[string]ast.Node
-	before  int // how many lines stand before the document
+	before  int // how many lines precede the document
 	at      int // the line that is being read
 	nodes   int
 	aliased int // within how many aliases it is
@@ -175,11 +175,11 @@ type writer struct {
 func (w *writer) put(s string) { w.doc.JSON = append(w.doc.JSON, s...) }
 
 func (w *writer) text(s string) {
-	b, _ := json.Marshal(s) // of a text, which always has a form
+	b, _ := json.Marshal(s) // a text always encodes
 	w.doc.JSON = append(w.doc.JSON, b...)
 }
 
-// mark notes that what comes next stands in a line.
+// mark records that what comes next is in a line.
 func (w *writer) mark(n ast.Node, path string) {
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		w.at = t.Position.Line + w.before
@@ -221,7 +221,7 @@ func (w *writer) node(n ast.Node, path string, depth int) error {
 		if err := w.node(n.Value, path, depth+1); err != nil {
 			return err
 		}
-		w.anchors[n.Name.GetToken().Value] = n.Value // only now: nothing can hold itself
+		w.anchors[n.Name.GetToken().Value] = n.Value // only now: nothing can contain itself
 	case *ast.AliasNode:
 		to, err := w.follow(n)
 		if err != nil {
@@ -259,7 +259,7 @@ func (w *writer) node(n ast.Node, path string, depth int) error {
 	return nil
 }
 
-// number writes a number as it was written, where JSON has it so.
+// number writes a number as it was written, if that is valid JSON.
 func (w *writer) number(written, value string) {
 	if json.Valid([]byte(written)) {
 		value = written
@@ -277,7 +277,7 @@ func (w *writer) follow(n *ast.AliasNode) (ast.Node, error) {
 	return to, nil
 }
 
-// mapping writes an object. What a merge key (<<) brings stands behind what the mapping says itself.
+// mapping writes an object. The content of a merge key (<<) comes after the mapping's own.
 func (w *writer) mapping(values []*ast.MappingValueNode, path string, depth int) error {
 	w.put("{")
 	seen := map[string]bool{}

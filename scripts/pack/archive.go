@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// entry is a file of an archive.
+// entry is a file in an archive.
 type entry struct {
 	name string
 	path string
 	mode int64
 }
 
-// archive writes files into an archive under the names given, in the order of these, with one instant, one owner and
-// two modes: nothing in it depends on who makes it.
+// archive writes files into an archive under the given names, sorted, with one instant, one owner and two modes:
+// nothing in it depends on who makes it.
 func archive(to string, at time.Time, files []string) (err error) {
 	entries := make([]entry, len(files))
 	for i, f := range files {
@@ -106,7 +106,7 @@ func writeZip(out io.Writer, at time.Time, entries []entry) error {
 	return w.Close()
 }
 
-// sums writes the SHA-256 of every file of a folder, as sha256sum -c reads it.
+// sums writes the SHA-256 of every file of a folder, in the format of sha256sum -c.
 func sums(out io.Writer, folder string) error {
 	all, err := os.ReadDir(folder)
 	if err != nil {

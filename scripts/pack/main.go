@@ -1,5 +1,5 @@
-// Command pack makes the files of a release that must come out the same whoever makes them: archives, checksums
-// and the list of what is inside (an SBOM). scripts/release calls it. It reads what it is given and asks no network.
+// Command pack makes the files of a release that must be reproducible: archives, checksums and the list of what is
+// inside (an SBOM). scripts/release calls it. It reads only its arguments and uses no network.
 //
 //	pack archive OUT.tar.gz|OUT.zip EPOCH NAME=PATH...
 //	pack sbom VERSION EPOCH PACKAGE-LOCK|- BINARY...
@@ -45,7 +45,7 @@ func run(args []string, out io.Writer) error {
 	return fmt.Errorf("usage: pack archive OUT EPOCH NAME=PATH... | pack sbom VERSION EPOCH LOCK|- BINARY... | pack sums FOLDER")
 }
 
-// instant reads seconds since 1970, as SOURCE_DATE_EPOCH has them.
+// instant parses seconds since 1970, the format of SOURCE_DATE_EPOCH.
 func instant(text string) (time.Time, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// The parts of CycloneDX 1.6 that are written.
+// The parts of CycloneDX 1.6 that are used.
 type (
 	bom struct {
 		Schema       string       `json:"$schema"`
@@ -43,7 +43,7 @@ type (
 		Ref        string     `json:"bom-ref,omitempty"`
 		Name       string     `json:"name"`
 		Version    string     `json:"version,omitempty"`
-		Scope      string     `json:"scope,omitempty"` // required, or excluded: it makes the product and is not in it
+		Scope      string     `json:"scope,omitempty"` // required, or excluded: used to build the product, but not part of it
 		Hashes     []hash     `json:"hashes,omitempty"`
 		Licenses   []license  `json:"licenses,omitempty"`
 		PURL       string     `json:"purl,omitempty"`
@@ -68,8 +68,8 @@ type (
 
 const product = "github.com/carillon-jobs/carillon"
 
-// sbom lists what is in binaries: their Go modules and standard library, read from the binaries themselves, and the
-// packages that the dashboard is made of, read from npm's lock file ("-": there is none).
+// sbom lists the content of binaries: their Go modules and standard library, read from the binaries themselves, and
+// the packages of the dashboard, read from npm's lock file ("-": there is none).
 func sbom(out io.Writer, version string, at time.Time, lock string, binaries []string) error {
 	root := component{Type: "application", Name: "carillon", Version: version, PURL: "pkg:golang/" + product + "@" + url.PathEscape(version), Licenses: []license{{"Apache-2.0"}}}
 	root.Ref = root.PURL
@@ -122,7 +122,7 @@ func sbom(out io.Writer, version string, at time.Time, lock string, binaries []s
 	return e.Encode(b)
 }
 
-// serial is a UUID that the content decides, so that the same content has the same.
+// serial returns a UUID derived from the content.
 func serial(content []byte) string {
 	h := sha256.Sum256(content)
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
@@ -140,12 +140,12 @@ func golang(path, version, sum string) component {
 	purl := "pkg:golang/" + strings.ToLower(path) + "@" + strings.ReplaceAll(version, "+", "%2B")
 	c := component{Type: "library", Ref: purl, Name: path, Version: version, Scope: "required", PURL: purl}
 	if sum != "" {
-		c.Properties = []property{{"go:sum", sum}} // of the module's files, not of an archive: no hash in CycloneDX's sense
+		c.Properties = []property{{"go:sum", sum}} // of the module's files, not of an archive: not a hash in CycloneDX's sense
 	}
 	return c
 }
 
-// packages are those of npm's lock file, by their references.
+// packages returns those of npm's lock file, by their references.
 func packages(path string) (map[string]component, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

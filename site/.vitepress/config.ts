@@ -12,8 +12,8 @@ const source = "https://github.com/carillon-jobs/carillon/blob/main/";
 // The pages that come first in their part, in this order. The others follow by title.
 const parts: { folder: string; title: string; first: string[] }[] = [
   { folder: "start", title: "Start", first: ["quickstart.md", "concepts.md", "glossary.md"] },
-  { folder: "guides", title: "Guides", first: ["schedules.md", "callbacks.md", "workers.md", "commands.md", "retries.md", "limits.md", "secrets.md"] },
-  { folder: "reference", title: "Reference", first: ["api.md", "cli.md", "config.md", "errors.md", "metrics.md", "cron.md"] },
+  { folder: "guides", title: "Guides", first: ["schedules.md", "callbacks.md", "workers.md", "commands.md", "retries.md", "workflows.md", "workflow-recipes.md", "limits.md", "secrets.md"] },
+  { folder: "reference", title: "Reference", first: ["api.md", "cli.md", "config.md", "errors.md", "metrics.md", "cron.md", "expressions.md"] },
   { folder: "operations", title: "Operations", first: ["README.md", "install.md", "upgrade.md", "backup.md", "scale.md", "failures.md"] },
   { folder: "internals", title: "Internals", first: ["architecture.md", "development.md", "testing.md"] },
 ];

@@ -112,10 +112,11 @@ func TestCredentials(t *testing.T) {
 
 	// Rights that its role does not have.
 	job := harness.Want[client.Job](s.people["attacker/operator"], 201, "POST", "/api/v1/jobs", `{"name": "later", "schedule": {"type": "INTERVAL", "every": "1h"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
-	reads := []string{"POST /api/v1/schedules/preview", "POST /api/v1/jobs:plan", "POST /api/v1/sign-in", "POST /api/v1/sign-out", "POST /api/v1/executions/{id}/complete"}
+	reads := []string{"POST /api/v1/schedules/preview", "POST /api/v1/jobs:plan", "POST /api/v1/workflows:lint", "POST /api/v1/sign-in", "POST /api/v1/sign-out", "POST /api/v1/executions/{id}/complete"}
 	for _, c := range s.calls() {
 		path := filled(c.path, job.JobID)
-		if c.method != "GET" && !c.open && !slices.Contains(reads, c.method+" "+c.path) {
+		decides := strings.HasSuffix(c.path, "/approve") || strings.HasSuffix(c.path, "/reject") // an approval says which roles may
+		if c.method != "GET" && !c.open && !decides && !slices.Contains(reads, c.method+" "+c.path) {
 			s.answers(s.people["attacker/viewer"], []int{403}, "viewer "+c.method+" "+c.path, c.method, path, "{}")
 		}
 		if !c.open && !strings.HasPrefix(c.path, "/api/v1/workers") && !slices.Contains(reads, c.method+" "+c.path) && c.path != "/api/v1/session" && !strings.HasPrefix(c.path, "/api/v1/artifacts/") {
@@ -134,6 +135,8 @@ func TestOtherTenantsIDs(t *testing.T) {
 	s := stage(t)
 	v := s.people["victim/admin"]
 	j := harness.Want[client.Job](v, 201, "POST", "/api/v1/jobs", `{"name": "theirs", "key": "theirs", "priority": 5, "execution": {"target": "worker", "kind": "never", "payload": "tainted-by-victim"}}`)
+	flow := harness.Want[client.Workflow](v, 201, "POST", "/api/v1/workflows", `{"name": "theirs", "key": "flow", "nodes": [{"key": "theirs", "execution": {"target": "worker", "kind": "never"}}]}`)
+	ran := harness.Want[client.WorkflowTriggered](v, 202, "POST", "/api/v1/workflows/key:flow/trigger", `{"input": "tainted-by-victim"}`)
 	badge := harness.Want[client.Badge](v, 201, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID))
 	harness.Want[client.Calendar](v, 200, "PUT", "/api/v1/calendars/things", `{"weekdays": ["SAT"]}`)
 	harness.Want[client.Secret](v, 200, "PUT", "/api/v1/secrets/things", `{"value": "hidden thing"}`)
@@ -142,7 +145,7 @@ func TestOtherTenantsIDs(t *testing.T) {
 	keys := harness.Want[client.APIKeys](v, 200, "GET", "/api/v1/api-keys", "")
 	ids := map[string]string{
 		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/calendars/": "things", "/api/v1/secrets/": "things",
-		"/api/v1/badges/": badge.BadgeID, "/api/v1/workers/": session.WorkerID, "/api/v1/api-keys/": keys.APIKeys[0].KeyID,
+		"/api/v1/badges/": badge.BadgeID, "/api/v1/workers/": session.WorkerID, "/api/v1/api-keys/": keys.APIKeys[0].KeyID, "/api/v1/workflows/": flow.WorkflowID, "/api/v1/workflow-runs/": ran.WorkflowRunID,
 	}
 	bodies := map[string]string{
 		"/pause": "{}", "/resume": "{}", "/trigger": "{}", "/cancel": "{}", "/retry": "{}", "/claim": `{"max": 1}`, "/beat": "{}", "/complete": `{"outcomes": []}`, "/logs": `{}`, "/release": "{}",
@@ -184,7 +187,11 @@ func TestOtherTenantsIDs(t *testing.T) {
 		}
 	}
 	s.answers(s.people["attacker/admin"], []int{404}, "foreign key as an id", "GET", "/api/v1/jobs/key:theirs", "")
-	for _, path := range []string{"jobs", "executions", "jobs?q=theirs", "executions?q=tainted", "workers", "secrets", "audit", "events/stream?limit=1"} {
+	s.answers(s.people["attacker/admin"], []int{404}, "foreign key of a workflow", "GET", "/api/v1/workflows/key:flow", "")
+	for what, id := range map[string]string{"its id": j.JobID, "its key": "key:theirs", "a workflow's": flow.WorkflowID} {
+		s.answers(s.people["attacker/admin"], []int{422}, "a node that runs another tenant's job, by "+what, "POST", "/api/v1/workflows", fmt.Sprintf(`{"name": "x", "nodes": [{"key": "a", "job_id": %q}]}`, id))
+	}
+	for _, path := range []string{"jobs", "workflows", "workflow-runs", "executions", "jobs?q=theirs", "executions?q=tainted", "workers", "secrets", "audit", "events/stream?limit=1"} {
 		if strings.HasPrefix(path, "events") {
 			continue // a stream does not end
 		}

@@ -136,10 +136,11 @@ func denied() []int {
 // scene is a server with two tenants and a client for each role.
 type scene struct {
 	*report
-	server *harness.Process
-	system *harness.Client
-	people map[string]*harness.Client // "victim/admin", "attacker/viewer" and so on
-	sink   *harness.Sink
+	server  *harness.Process
+	system  *harness.Client
+	tenants map[string]string          // their ids, by name
+	people  map[string]*harness.Client // "victim/admin", "attacker/viewer" and so on
+	sink    *harness.Sink
 }
 
 const sealKey = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -149,12 +150,13 @@ var roles = []string{"viewer", "operator", "admin", "worker"}
 // stage starts a server with a victim (pro) and an attacker (free) as tenants.
 func stage(t *testing.T, env ...string) *scene {
 	t.Helper()
-	s := &scene{report: newReport(t), people: map[string]*harness.Client{}, sink: harness.NewSink(t)}
+	s := &scene{report: newReport(t), tenants: map[string]string{}, people: map[string]*harness.Client{}, sink: harness.NewSink(t)}
 	s.server = harness.Start(t, harness.Settings(append([]string{"CARILLON_SECRETS_KEY=" + sealKey}, env...)...), "serve", "--database", "sqlite:"+t.TempDir()+"/c.db")
 	s.system = s.server.Client
 	for name, tier := range map[string]string{"victim": "pro", "attacker": "free"} {
 		made := harness.Want[client.Tenant](s.system, 201, "POST", "/api/v1/tenants", fmt.Sprintf(`{"name": %q, "tier": %q}`, name, tier))
 		harness.Want[client.Tenant](s.system, 200, "PATCH", "/api/v1/tenants/"+made.TenantID, `{"quotas": {"requests_per_second": -1}}`)
+		s.tenants[name] = made.TenantID
 		for _, role := range roles {
 			s.people[name+"/"+role] = s.as(made.TenantID, role)
 		}

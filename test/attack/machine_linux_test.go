@@ -106,7 +106,7 @@ func TestCommands(t *testing.T) {
 			p := harness.LaunchWith(t, func(c *exec.Cmd) {
 				c.Dir = dir
 				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-			}, harness.Settings("CARILLON_SECRETS_KEY_FILE="+key, "HOME="+dir), "serve", "--database", "sqlite:"+db, "--allow-commands", "--listen", "127.0.0.1:0")
+			}, harness.Settings("CARILLON_SECRETS_KEY_FILE="+key, "HOME="+dir), "serve", "--database", "sqlite:"+db, "--allow-commands", "--commands-risk-server", "--listen", "127.0.0.1:0")
 			started := harness.Within(20*time.Second, func() bool { return harness.Address(p.Out.String()) != "" || p.Exited() })
 			if !started || p.Exited() {
 				// A machine on which commands cannot be kept away from the server: then it must say so and not start.

@@ -74,6 +74,57 @@ func TestReach(t *testing.T) {
 	s.alive()
 }
 
+// TestReachIsNarrowed calls where a server or a tenant has narrowed callbacks to https and to some ports, by every kind of request that names a URL.
+func TestReachIsNarrowed(t *testing.T) {
+	t.Parallel()
+	tries := func(s *scene, tenant, what, url string) {
+		c, admin := s.people[tenant+"/operator"], s.people[tenant+"/admin"]
+		call := fmt.Sprintf(`{"name": "x", "key": "x", "schedule": {"type": "MANUAL"}, "execution": {"callback_url": %q}}`, url)
+		s.answers(c, []int{422}, what+": a job", "POST", "/api/v1/jobs", call)
+		honest := c.Create(`{"name": "x", "schedule": {"type": "MANUAL"}, "execution": {"callback_url": "https://example.com/"}}`)
+		s.answers(c, []int{422}, what+": a changed job", "PATCH", "/api/v1/jobs/"+honest.JobID, fmt.Sprintf(`{"execution": {"callback_url": %q}}`, url))
+		s.answers(c, []int{422}, what+": a node of a workflow", "POST", "/api/v1/workflows", fmt.Sprintf(`{"name": "x", "nodes": [{"key": "a", "execution": {"callback_url": %q}}]}`, url))
+		s.answers(admin, []int{422, 403}, what+": a notification rule", "PUT", "/api/v1/notification-rules/x", fmt.Sprintf(`{"events": ["failed"], "callback_url": %q}`, url))
+		flow := harness.Want[client.Workflow](c, 201, "POST", "/api/v1/workflows", `{"name": "x", "nodes": [{"key": "a", "execution": {"callback_url": "{{ run.input }}"}, "retry_policy": {"max_retries": 0}}]}`)
+		run := harness.Want[client.WorkflowTriggered](c, 202, "POST", "/api/v1/workflows/"+flow.WorkflowID+"/trigger", fmt.Sprintf(`{"input": %q}`, url))
+		s.final(c, run.WorkflowRunID)
+		kind := ""
+		if ran := harness.Read[client.WorkflowRun](c, "/api/v1/workflow-runs/"+run.WorkflowRunID); len(ran.Nodes) == 1 && ran.Nodes[0].ExecutionID != nil {
+			if e := harness.Read[client.Execution](c, "/api/v1/executions/"+*ran.Nodes[0].ExecutionID); e.Error != nil {
+				kind = e.Error.Type
+			}
+		}
+		// Ports are judged by the address, so without a network a name does not come so far.
+		s.row(kind == "BLOCKED_ADDRESS" || kind == "DNS_RESOLUTION_FAILED" && strings.HasPrefix(url, "https"), what+": a run that makes up the URL", kind)
+	}
+	t.Run("by the server", func(t *testing.T) {
+		t.Parallel()
+		s := stage(t, "CARILLON_CALLBACKS_HTTPS_ONLY=true", "CARILLON_CALLBACKS_PORTS=443,8443", "CARILLON_CALLBACKS_ALLOW=")
+		for _, url := range []string{"http://example.com/", "HTTP://example.com:443/", "https://example.com:9443/", "https://example.com:22/"} {
+			tries(s, "victim", url, url)
+		}
+		s.alive()
+	})
+	t.Run("by the tenant", func(t *testing.T) {
+		t.Parallel()
+		s := stage(t)
+		harness.Want[client.Tenant](s.system, 200, "PATCH", "/api/v1/tenants/"+s.tenants["victim"], `{"callbacks_https_only": true}`)
+		tries(s, "victim", "http at a tenant with https only", s.sink.URL)
+		s.answers(s.people["victim/admin"], []int{403}, "the tenant's own admin widens it", "PATCH", "/api/v1/tenants/"+s.tenants["victim"], `{"callbacks_https_only": false}`)
+		s.row(len(s.sink.Seen()) == 0, "calls over http that arrived", fmt.Sprint(len(s.sink.Seen())))
+		s.alive()
+	})
+	t.Run("ports of other services", func(t *testing.T) {
+		t.Parallel()
+		s := stage(t, "CARILLON_CALLBACKS_ALLOW=")
+		for _, port := range []int{22, 25, 465, 6667} {
+			url := fmt.Sprintf("https://example.com:%d/", port)
+			tries(s, "victim", url, url)
+		}
+		s.alive()
+	})
+}
+
 // field is a field of a JSON object, as text.
 func field(body, name string) string {
 	_, rest, _ := strings.Cut(body, `"`+name+`":"`)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -86,10 +87,24 @@ func TestSecretsStayHidden(t *testing.T) {
 			n := min(76, len(rest))
 			wrapped, rest = wrapped+rest[:n]+"\n", rest[n:]
 		}
+		percent := func(s string) string {
+			var out strings.Builder
+			for _, c := range []byte(s) {
+				fmt.Fprintf(&out, "%%%02X", c)
+			}
+			return out.String()
+		}
+		twice := map[string]string{
+			"base64 of base64": base64.StdEncoding.EncodeToString([]byte(b)), "base64 of hex": base64.StdEncoding.EncodeToString([]byte(hex.EncodeToString([]byte(value)))), "hex of base64": hex.EncodeToString([]byte(b)),
+			"hex of hex": hex.EncodeToString([]byte(hex.EncodeToString([]byte(value)))), "base64 of JSON": base64.StdEncoding.EncodeToString([]byte(quote(value))), "hex of JSON": hex.EncodeToString([]byte(quote(value))),
+			"percent-encoded base64": percent(b), "base64 of a percent-encoding": base64.StdEncoding.EncodeToString([]byte(percent(value))),
+		}
 		forms := map[string]string{
 			"itself": value, "one line": strings.NewReplacer("\r", "", "\n", " ").Replace(value), "quoted": quote(value), "base64": b, "wrapped base64": wrapped, "hex": hex.EncodeToString([]byte(value)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(value))),
 			"the end of a long text": strings.Repeat(".", 4096-len(value)/2) + value, "Go": fmt.Sprintf("%q", value), "a hex dump": hex.Dump([]byte("key=" + value)),
+			"coloured": coloured(value, "\x1b[31m", "\x1b[0m"), "coloured, as a log writes it": coloured(value, `\u001b[38;5;9m`, `\u001b[0m`), "struck over": struck(value),
 		}
+		maps.Copy(forms, twice)
 		for how, form := range forms {
 			s.sink.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); fmt.Fprint(w, form) })
 			j := c.Create(fmt.Sprintf(`{"name": "x", "execution": {"callback_url": %q, "headers": {}, "payload": "${secret:%s}"}, "retry_policy": {"max_retries": 0}}`, s.sink.URL, name))
@@ -118,11 +133,41 @@ func TestSecretsStayHidden(t *testing.T) {
 					found = piece
 				}
 			}
+			again := twice[how]
+			for i := 12; i+24 <= len(again)-12; i++ { // the ends depend on what was encoded with it
+				if piece := again[i : i+24]; strings.Contains(told, piece) && !strings.Contains(piece, base64.StdEncoding.EncodeToString([]byte("%2D%2D%2D"))) { // of the dashes around a key
+					found = piece
+				}
+			}
 			s.row(found == "", fmt.Sprintf("an answer that repeats the secret %s (%s)", name, how), short("found: "+found))
 		}
 	}
 	s.row(!strings.Contains(s.server.Out.String(), literal), "no credential in the server's log", "")
 	s.alive()
+}
+
+// coloured is a text in which a program has begun and ended a colour after every 12 characters.
+func coloured(s, begin, end string) string {
+	var b strings.Builder
+	for i, c := range []rune(s) {
+		b.WriteRune(c)
+		if i%12 == 11 {
+			b.WriteString([]string{begin, end}[i/12%2])
+		}
+	}
+	return b.String()
+}
+
+// struck is a text as man pages have it in bold: each character twice, one over the other.
+func struck(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		b.WriteRune(c)
+		if c > ' ' {
+			b.WriteString("\b" + string(c))
+		}
+	}
+	return b.String()
 }
 
 // TestRevokedKeys uses keys that were revoked a moment ago.

@@ -1,8 +1,6 @@
-// Command bench measures, for each store, jobs a second for insert, claim,
-// finish and the whole life of a job, beside a raw probe of the same engine in
-// the same run: the same tables and batches in bare SQL, with no product code.
-// What it prints is a ratio, since an absolute rate says more of the machine
-// than of the program.
+// Command bench measures, for each store, jobs a second for insert, claim, finish and the whole life of a job, beside
+// a raw probe of the same engine in the same run: the same tables and batches in bare SQL, with no product code. It
+// prints a ratio, since an absolute rate says more about the machine than about the program.
 //
 // Every run ends with a count: each job must be in history exactly once.
 package main
@@ -44,14 +42,14 @@ func main() {
 	}
 }
 
-// rates is jobs a second in each phase.
+// rates holds jobs per second in each phase.
 type rates struct{ insert, claim, finish, life float64 }
 
 // probe is something that can be measured: the product, or bare SQL.
 type probe interface {
 	// phases does insert, claim and finish one after the other.
 	phases(ctx context.Context, s settings) (rates, error)
-	// life does all at once, and answers jobs a second from the first insert to the last finish.
+	// life does everything at once, and returns jobs per second from the first insert to the last finish.
 	life(ctx context.Context, s settings) (float64, error)
 }
 
@@ -94,7 +92,7 @@ func open(ctx context.Context, name string, s settings) (contest, error) {
 	return contest{}, errors.New("no such store; want sqlite or postgres")
 }
 
-// tooSlow is a ratio below the least.
+// tooSlow is the error of a ratio below the minimum.
 type tooSlow struct {
 	name        string
 	ratio, want float64

@@ -103,7 +103,7 @@ func (p *rawPostgres) insert(ctx context.Context, c *pgx.Conn, n int) ([]rawJob,
 	jobs := make([]rawJob, n)
 	for i := range jobs {
 		id := uuid.Must(uuid.NewV7())
-		jobs[i] = rawJob{id, id} // as the own fire of a one-off job
+		jobs[i] = rawJob{id, id} // like the own fire of a one-off job
 	}
 	now := time.Now()
 	err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

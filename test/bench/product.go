@@ -19,10 +19,10 @@ import (
 // payload is 256 bytes of JSON.
 var payload = bench.Payload(256)
 
-// product measures Carillon as it is wired in a server: service, dispatcher, worker pool, store.
+// product measures Carillon as wired in a server: service, dispatcher, worker pool, store.
 type product struct {
 	store engine.Store
-	// empty forgets everything, so that each measurement begins alike.
+	// empty drops everything, so that each measurement begins alike.
 	empty func(ctx context.Context) error
 }
 

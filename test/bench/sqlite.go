@@ -112,7 +112,7 @@ func (p *rawSQLite) insert(n int) ([]rawJob, error) {
 		l := p.c.Prep(`INSERT INTO live (id, due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, job, tenant, class) VALUES (?1, ?2, ?2, 0, 4, ?3, 5, 1, ?4, 'default', 'simulate')`)
 		for i := range jobs {
 			id := uuid.Must(uuid.NewV7())
-			jobs[i] = rawJob{id, id} // as the own fire of a one-off job
+			jobs[i] = rawJob{id, id} // like the own fire of a one-off job
 			j.BindBytes(1, jobs[i].job[:])
 			j.BindInt64(2, now)
 			j.BindBytes(3, rawSpec)

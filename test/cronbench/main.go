@@ -1,5 +1,5 @@
-// Command cronbench compares the time that Next takes with that of robfig/cron, on the same expressions and
-// instants, in one run. It is a module of its own, so that the product does not depend on what it is compared with.
+// Command cronbench compares the time that Next takes with that of robfig/cron, on the same expressions and instants,
+// in one run. It is a separate module, so that the product does not depend on what it is compared with.
 package main
 
 import (
@@ -94,7 +94,7 @@ func both(zones *schedule.Cache, expr, zone string) (ours, theirs func([]time.Ti
 	return ours, theirs, nil
 }
 
-// times are instants all over ten years, so that months and clock changes have their usual share.
+// times returns instants spread over ten years, so that months and clock changes have their usual share.
 func times() []time.Time {
 	out := make([]time.Time, instants)
 	for i := range out {

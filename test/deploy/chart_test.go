@@ -31,9 +31,8 @@ const least = "image: {repository: registry.example/carillon, tag: v1.2.3}\nexis
 var sets = map[string]string{
 	"the least": "",
 	"everything": `
-config: {auth: {jwt: {issuer: "https://id.example/", audience: carillon, jwks_url: "https://id.example/keys"}}, trusted_proxies: [10.0.0.0/8], workers: {drain_timeout_seconds: 600}, commands: {allow: true, max_memory_mb: 16777216}}
+config: {auth: {jwt: {issuer: "https://id.example/", audience: carillon, jwks_url: "https://id.example/keys"}}, trusted_proxies: [10.0.0.0/8], workers: {drain_timeout_seconds: 600}, commands: {allow: true, max_memory_mb: 16777216}, blobs: {url: "s3://carillon/prod?region=eu-central-1"}}
 tls: {existingSecret: carillon-tls, caSecret: carillon-ca}
-artifacts: {existingClaim: shared}
 imagePullSecrets: [{name: pull}]
 server: {podLabels: {team: a}, podAnnotations: {note: "yes"}, nodeSelector: {disk: fast}, tolerations: [{operator: Exists}], priorityClassName: high, extraEnv: [{name: A, value: b}], extraVolumes: [{name: x, emptyDir: {}}], extraVolumeMounts: [{name: x, mountPath: /x}], affinity: {nodeAffinity: {}}, service: {type: LoadBalancer, port: 443, annotations: {a: b}}}
 worker: {queues: [mail, images], labels: [gpu], capacity: 200, autoscaling: {kind: hpa, hpa: {metric: mine, matchLabels: {release: a}}}}

@@ -29,7 +29,7 @@ func remoteCommands(t *testing.T) (p *harness.Process, tenant *harness.Client, s
 		t.Fatal(err)
 	}
 	data := t.TempDir()
-	p = harness.Start(t, harness.Settings("CARILLON_ARTIFACTS_FOLDER="+filepath.Join(data, "artifacts")),
+	p = harness.Start(t, harness.Settings("CARILLON_BLOBS_URL=file:"+filepath.Join(data, "blobs")),
 		"serve", "--database", "sqlite:"+filepath.Join(data, "c.db"), "--roles", "api,scheduler", "--allow-commands")
 	acme := harness.Want[client.Tenant](p, 201, "POST", "/api/v1/tenants", `{"name": "Acme", "tier": "enterprise"}`)
 	key := func(role string) string {
@@ -127,8 +127,8 @@ func TestCommandsAreStopped(t *testing.T) {
 	_, acme, start := remoteCommands(t)
 	w := start()
 	mark := fmt.Sprintf("87%d.5", os.Getpid())
-	deaf := `"command": ["sh", "-c", "trap '' TERM; (setsid sleep ` + mark + ` &); while :; do sleep 1; done"]`
-	j := acme.Create(`{"name": "late", "execution": {"target": "command", "timeout_seconds": 1, ` + deaf + `}, "retry_policy": {"max_retries": 0}}`)
+	stubborn := `"command": ["sh", "-c", "trap '' TERM; (setsid sleep ` + mark + ` &); while :; do sleep 1; done"]`
+	j := acme.Create(`{"name": "late", "execution": {"target": "command", "timeout_seconds": 1, ` + stubborn + `}, "retry_policy": {"max_retries": 0}}`)
 	acme.Ends(j.ExecutionID, "TIMED_OUT")
 	j = acme.Create(`{"name": "asked", "execution": {"target": "command", "command": ["sh", "-c", "trap 'echo bye; exit 1' TERM; echo up; while :; do sleep 0.1; done"]}}`)
 	harness.Eventually(t, 30*time.Second, "it to begin", func() bool { return len(texts(acme, j.ExecutionID)) == 1 })

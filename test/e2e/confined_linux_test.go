@@ -55,11 +55,16 @@ func install(t *testing.T) installation {
 	return i
 }
 
-// serve is the arguments of a server of the installation that runs commands.
-func (i installation) serve(more ...string) []string {
+// plain is the arguments of a server of the installation that allows commands.
+func (i installation) plain(more ...string) []string {
 	return append([]string{
 		"serve", "--database", "sqlite:" + filepath.Join(i.dir, "data", "c.db"), "--secrets-key-file", i.key, "--config", i.config, "--allow-commands", "--listen", "127.0.0.1:0",
 	}, more...)
+}
+
+// serve is the arguments of a server of the installation that runs commands.
+func (i installation) serve(more ...string) []string {
+	return i.plain(append([]string{"--commands-risk-server"}, more...)...)
 }
 
 // as runs a process of the installation as its user, on a kernel with or without Landlock.
@@ -140,7 +145,7 @@ func TestACommandCannotTakeOverItsServer(t *testing.T) {
 		"the settings":                         "grep level " + i.config,
 		"a write to the database":              "test -e " + data + "/c.db && echo >> " + data + "/c.db",
 		"a file beside it":                     "echo > " + data + "/new",
-		"the artifacts":                        "mkdir " + data + "/artifacts/x",
+		"the artifacts":                        "mkdir " + data + "/blobs",
 		"another command's folder":             "ls " + i.dir + "/commands | grep artifacts",
 		"variables of any process of the user": `for f in /proc/[0-9]*/environ; do grep -aq CARILLON_BOOTSTRAP_KEY $f && exit 0; done; exit 1`,
 		"a user namespace":                     "unshare -Ur true",
@@ -187,6 +192,38 @@ func TestCommandsOfDevDoTheirWork(t *testing.T) {
 	}
 	if e := ran(p, "echo > "+i.dir+"/project.txt"); e.Status == "SUCCEEDED" {
 		t.Error("a command could change the folder in which dev was started")
+	}
+}
+
+// Issue 18, A2: a server, which holds the store, runs commands only if it is told so in so many words, even where they would be
+// confined. It names the ways out, and each of them works.
+func TestAServerRunsCommandsOnlyIfToldSo(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	launch := func(args ...string) *harness.Process { return harness.LaunchWith(t, i.as(true), i.env, args...) }
+	p := launch(i.plain()...)
+	if code := p.Exit(); code != 2 {
+		t.Errorf("exit code %d, want 2:\n%s", code, p.Out.String())
+	}
+	for _, want := range []string{"commands.allow", "the secrets key", "--roles api,scheduler", "carillon worker --allow-commands", "--commands-risk-server"} {
+		if !p.Says(want) {
+			t.Errorf("it does not say %q:\n%s", want, p.Out.String())
+		}
+	}
+	const loud = "COMMANDS RUN IN A SERVER"
+	p = launch(i.plain("--roles", "api,scheduler")...).Greeted() // it accepts them, and runs none
+	if p.Says(loud) {
+		t.Error("a server that runs no commands warns of them")
+	}
+	p.Kill()
+	if d := launch("dev", "--listen", "127.0.0.1:0").Greeted(); d.Says(loud) {
+		t.Errorf("dev warns:\n%s", d.Out.String())
+	}
+	if !landlocked() {
+		t.Skip("this kernel has no Landlock, so there is nothing more to see")
+	}
+	if p = launch(i.serve()...).Greeted(); !p.Says(loud) {
+		t.Errorf("a server that runs commands does not warn:\n%s", p.Out.String())
 	}
 }
 

@@ -49,6 +49,7 @@ func dev(t *testing.T, args ...string) (p *harness.Process, token, home, data st
 }
 
 func TestDevAnswersItsUserOnly(t *testing.T) {
+	t.Parallel()
 	p, token, home, data := dev(t, "--demo")
 	const job = `{"name": "x", "execution": {"target": "command", "command": ["id"]}}`
 	api := p.Base + "/api/v1/jobs"
@@ -108,6 +109,7 @@ func TestDevAnswersItsUserOnly(t *testing.T) {
 func port(base string) string { return base[strings.LastIndex(base, ":")+1:] }
 
 func TestDevTokenOpensABrowser(t *testing.T) {
+	t.Parallel()
 	p, token, _, _ := dev(t)
 	if m := printedToken.FindStringSubmatch(p.Out.String()); m != nil && (m[1] != p.Base || m[2] != token) {
 		t.Errorf("the printed address: %v, the token is %s", m, token)
@@ -170,6 +172,7 @@ func TestDevTokenOpensABrowser(t *testing.T) {
 
 // TestCommandLineFindsTheDevToken runs the command line and a worker as another user, who was given the file.
 func TestCommandLineFindsTheDevToken(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root becomes another user")
 	}

@@ -16,6 +16,7 @@ import (
 
 // Every example is a worker that works, and leaves when it is asked to.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for name, command := range map[string][]string{
 		"go":     {goExample(t)},
 		"python": {"python3", "../../examples/python/worker.py"},

@@ -8,4 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m, "") }
+func TestMain(m *testing.M) {
+	harness.AtOnce(8)
+	harness.Main(m, "")
+}

@@ -92,6 +92,7 @@ func wide(t *testing.T, where string) *harness.Process {
 }
 
 func TestMaxConcurrentOfAKey(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s, c := harness.NewSink(t), newCrowd()
 		s.Answer(c.each(150*time.Millisecond, customer))
@@ -108,6 +109,7 @@ func TestMaxConcurrentOfAKeyOverSeveralServers(t *testing.T) {
 }
 
 func TestLimitsOfAQueueAndATenant(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s, c := harness.NewSink(t), newCrowd()
 		s.Answer(c.each(100*time.Millisecond, customer))
@@ -168,6 +170,7 @@ func checkPause(t *testing.T, s *harness.Sink, ps []*harness.Process, restart fu
 }
 
 func TestAPausedQueue(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		p := harness.Serve(t, where)
@@ -185,6 +188,7 @@ func TestAQueueThatAnotherServerPaused(t *testing.T) {
 }
 
 func TestRateLimitOfAJob(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		p := harness.Serve(t, where)
@@ -202,6 +206,7 @@ func TestRateLimitOfAJob(t *testing.T) {
 }
 
 func TestUniqueKey(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		block := make(chan struct{})
@@ -241,6 +246,7 @@ func TestUniqueKey(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where, "--roles", "api,scheduler") // nobody runs anything
 		j := p.Create(`{"name": "soon or never", "expires_after": "500ms", "execution": {"target": "simulate", "work_kind": "noop"}}`)
@@ -302,6 +308,7 @@ func (h hand) report(a client.Attempt, o client.Outcome) client.Verdict {
 }
 
 func TestAStalledWorker(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		h := newHand(harness.Serve(t, where), "grind")
 		j := h.Create(`{"name": "grinds", "execution": {"target": "worker", "kind": "grind", "stall_timeout_seconds": 5}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
@@ -342,6 +349,7 @@ func TestAStalledWorker(t *testing.T) {
 
 // The same pool is given the execution again while the attempt that hangs still has its slot.
 func TestAStallInThePool(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		j := p.Create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "stall_timeout_seconds": 1}, "retry_policy": {"max_retries": 2, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
@@ -355,6 +363,7 @@ func TestAStallInThePool(t *testing.T) {
 }
 
 func TestASnooze(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		h := newHand(harness.Serve(t, where), "wait")
 		j := h.Create(`{"name": "waits", "execution": {"target": "worker", "kind": "wait"}, "retry_policy": {"max_retries": 0}}`)
@@ -369,6 +378,7 @@ func TestASnooze(t *testing.T) {
 }
 
 func TestTotalTimeout(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		hangs := p.Create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
@@ -383,6 +393,7 @@ func TestTotalTimeout(t *testing.T) {
 }
 
 func TestRedriveOfMany(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		const body = `{"name": "dies", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`
@@ -427,6 +438,7 @@ func TestRedriveOfMany(t *testing.T) {
 }
 
 func TestAutoRedrive(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		j := p.Create(`{"name": "dies", "auto_redrive_after": "1s", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`)
@@ -446,6 +458,7 @@ func TestAutoRedrive(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where, "--roles", "api,scheduler")
 		env := harness.Settings()

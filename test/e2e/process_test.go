@@ -149,6 +149,7 @@ func TestBadUsage(t *testing.T) {
 }
 
 func TestSignInIsNeeded(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Start(t, nil, "serve", "--database", where)
 		m := regexp.MustCompile(`car_live_\S+`).FindString(p.Out.String())

@@ -18,6 +18,7 @@ import (
 // TestHiddenCredentialsStayWhereTheyWereGiven tries every way to have a hidden credential sent to another place than the one it was
 // given for.
 func TestHiddenCredentialsStayWhereTheyWereGiven(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, nil, "dev", "--data", t.TempDir())
 	good, evil := harness.NewSink(t), harness.NewSink(t)
 	canary := "canary-" + rand.Text()
@@ -199,6 +200,7 @@ func cli(t *testing.T, p *harness.Process, args ...string) string {
 
 // TestHiddenVariablesStayWithTheirProgram tries every way to have a hidden variable told by another program.
 func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
+	t.Parallel()
 	p := harness.Start(t, nil, "dev", "--data", t.TempDir())
 	canary := "canary-" + rand.Text()
 	ask := func(status int, method, path, body string) (j client.Job) {
@@ -276,10 +278,28 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 	}
 	j = make(`["sh", "/opt/report.sh"]`) // which need not be there
 	ask(202, "POST", "/jobs/"+j.JobID+"/trigger", `{"payload_override": {"a": 1}}`)
-	// A shell that reads its program from the payload.
-	j = make(`["bash"]`)
-	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"payload": "env"}}`); fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" {
-		t.Errorf("another payload of a shell: %+v", got.DroppedCredentials)
+	// Programs that may read orders from the payload: all but scripts.
+	for _, command := range []string{`["bash"]`, `["curl", "-K", "-"]`, `["jq", "-f", "/dev/stdin"]`, `["report"]`} {
+		j = make(command)
+		if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"payload": "env"}}`); fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" {
+			t.Errorf("another payload of %s: %+v", command, got.DroppedCredentials)
+		}
+	}
+	// One that waited since before the job had a hidden variable does not get it.
+	early := ask(201, "POST", "/jobs", `{"name": "early", "schedule": {"type": "INTERVAL", "every": "24h"}, "execution": {"target": "command", "command": ["bash"]}, "queue": "early", "retry_policy": {"max_retries": 0}}`)
+	ask(200, "POST", "/queues/early/pause", `{"reason": "a test"}`)
+	waits := ask(202, "POST", "/jobs/"+early.JobID+"/trigger", `{"payload_override": "$(printenv API_TOKEN | tr 'a-zA-Z' 'b-zaB-ZA' >&2)"}`)
+	own := ask(202, "POST", "/jobs/"+early.JobID+"/trigger", "")
+	ask(200, "PATCH", "/jobs/"+early.JobID, fmt.Sprintf(`{"execution": {"env": {"API_TOKEN": %q}}}`, canary))
+	ask(200, "POST", "/queues/early/resume", "")
+	if e := p.Ended(waits.ExecutionID); e.Status != "FAILED" || e.Error == nil || !strings.Contains(e.Error.Message, "hidden variables API_TOKEN") {
+		t.Errorf("a payload from before: %+v", e)
+	}
+	if _, text, err := p.Ask("GET", "/api/v1/executions/"+waits.ExecutionID+"/logs", ""); err != nil || strings.Contains(text, shifted) {
+		t.Errorf("a payload from before tells it: %v %s", err, text)
+	}
+	if e := p.Ended(own.ExecutionID); e.Status != "SUCCEEDED" {
+		t.Errorf("the job's own payload: %+v", e)
 	}
 	j = make(`["bash"]`)
 	plain := ask(202, "POST", "/jobs/"+j.JobID+"/trigger", "")
@@ -288,5 +308,34 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 		if code, text, err := p.Ask("POST", "/api/v1"+path, `{"payload_override": "env"}`); err != nil || code != 422 || !strings.Contains(text, "payload_override") {
 			t.Errorf("%s of a shell: %d %v %s", path, code, err, text)
 		}
+	}
+}
+
+// A node of a workflow with a hidden variable runs the payload that its definition gives it, byte by byte, also where its command may run
+// that as code; and it runs no other.
+func TestANodesOwnPayloadMayBeAProgram(t *testing.T) {
+	t.Parallel()
+	p := harness.Start(t, nil, "dev", "--data", t.TempDir())
+	const payload = `{"b": 1, "a": [1, 2.0, "<&>"]}`
+	node := func(key, more string) string {
+		return fmt.Sprintf(`{"key": %q, "execution": {"target": "command", "command": ["cat"], "env": {"API_TOKEN": "canary-abcdef"}, "payload": %s}%s}`, key, payload, more)
+	}
+	harness.Want[client.Workflow](p, 201, "POST", "/api/v1/workflows", `{"name": "w", "key": "w", "nodes": [`+node("a", "")+`,`+node("b", `, "map": 2`)+`]}`)
+	r := harness.Want[client.WorkflowTriggered](p, 202, "POST", "/api/v1/workflows/key:w/trigger", `{"input": "printenv"}`)
+	if e := p.Ended(r.WorkflowRunID); e.Status != "SUCCEEDED" {
+		t.Errorf("the run: %+v", e)
+	}
+	n := 0
+	for _, e := range harness.Read[client.Executions](p, "/api/v1/executions?limit=10").Executions {
+		if e.ExecutionID == r.WorkflowRunID {
+			continue
+		}
+		n++
+		if log := harness.Read[client.Log](p, "/api/v1/executions/"+e.ExecutionID+"/logs"); len(log.Lines) != 1 || log.Lines[0].Text != payload {
+			t.Errorf("%s was given %+v", e.JobName, log.Lines)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d nodes and items ran, want 3", n)
 	}
 }

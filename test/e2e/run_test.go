@@ -19,6 +19,7 @@ import (
 )
 
 func TestAJobTravelsFromTheAPIIntoHistory(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		s.Answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "thanks") })
@@ -63,6 +64,7 @@ func TestAJobTravelsFromTheAPIIntoHistory(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		policy := `, "retry_policy": {"max_retries": 2, "backoff": "FIXED", "initial_delay_ms": 10, "max_delay_ms": 10}}`
@@ -92,6 +94,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestOneTimeIsNeverEarly(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		p := harness.Start(t, harness.Settings("CARILLON_SCHEDULER_LOOK_AHEAD_SECONDS=1"), "serve", "--database", where)
@@ -119,6 +122,7 @@ func TestOneTimeIsNeverEarly(t *testing.T) {
 }
 
 func TestKill9InTheMiddleOfARun(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		block := make(chan struct{})
@@ -159,6 +163,7 @@ func TestKill9InTheMiddleOfARun(t *testing.T) {
 }
 
 func TestWhatIsAcknowledgedSurvivesKill9(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		var mu sync.Mutex
@@ -192,6 +197,7 @@ func TestWhatIsAcknowledgedSurvivesKill9(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		gone := make(chan struct{}, 1)
@@ -227,6 +233,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		s.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
@@ -251,6 +258,7 @@ func TestDeadLetters(t *testing.T) {
 
 // What kills its worker three times within an hour is not given to a fourth.
 func TestPoison(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		j := ""
 		for n := 1; n <= 3; n++ {
@@ -275,6 +283,7 @@ func TestPoison(t *testing.T) {
 // A process that stands still past its lease, in the middle of a backlog, loses nothing: what it held is run again, by
 // itself or by another, and its late results are refused.
 func TestAPausePastTheLease(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		one := `{"name": "short", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 1}}`
@@ -293,6 +302,7 @@ func TestAPausePastTheLease(t *testing.T) {
 
 // Workers are separate processes on either store; one that is killed loses what it ran to another.
 func TestWorkerProcesses(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		block := make(chan struct{})
@@ -354,6 +364,7 @@ func TestTheServerDiesAndComesBack(t *testing.T) {
 }
 
 func TestSIGTERMDrains(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)
 		release := make(chan struct{})
@@ -378,6 +389,7 @@ func TestSIGTERMDrains(t *testing.T) {
 }
 
 func TestWhatDoesNotEndInTimeIsHandedBackAtOnce(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		env := harness.Settings("CARILLON_WORKERS_DRAIN_TIMEOUT_SECONDS=1", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=300")
 		p := harness.Start(t, env, "serve", "--database", where)

@@ -81,6 +81,7 @@ func gaps(t *testing.T, as []harness.Arrival) (missing []time.Time) {
 }
 
 func TestAJobEachSecond(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p, s := harness.Serve(t, where), harness.NewSink(t)
 		j := p.Create(recurs(s, eachSecond, `, "catch_up": "all"`)) // so that a slow machine leaves none out
@@ -115,6 +116,7 @@ func TestAJobEachSecond(t *testing.T) {
 }
 
 func TestPauseResumeAndUpdate(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p, s := harness.Serve(t, where), harness.NewSink(t)
 		j := p.Create(recurs(s, eachSecond, `, "catch_up": "none"`))
@@ -175,6 +177,7 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 }
 
 func TestOverlap(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Serve(t, where)
 		for _, policy := range []string{"skip", "queue", "replace"} {
@@ -285,6 +288,7 @@ func unbroken(t *testing.T, i int, s *harness.Sink) {
 }
 
 func TestBackfill(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p, s := harness.Serve(t, where), harness.NewSink(t)
 		j := p.Create(recurs(s, `{"type": "CRON", "cron_expression": "0 * * * *"}`, ""))

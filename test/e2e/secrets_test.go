@@ -43,6 +43,7 @@ func encodings(s string) map[string]string {
 
 // TestCanary sends secrets the whole way, has everyone repeat them, and looks for them wherever anything is kept or told.
 func TestCanary(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		named, literal := `named-canary/+"\<&> `+rand.Text(), "Bearer literal-canary?~"+rand.Text()
 		var traces harness.Output
@@ -205,6 +206,7 @@ func dump(t *testing.T, where string) string {
 
 // TestSecretsChange changes, deletes and rekeys secrets under running processes.
 func TestSecretsChange(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		keyed := func(keys string) []string {
 			return harness.Settings("CARILLON_SECRETS_KEY=" + keys)
@@ -275,6 +277,7 @@ func TestSecretsChange(t *testing.T) {
 
 // TestServeWithoutAKey refuses what it cannot encrypt.
 func TestServeWithoutAKey(t *testing.T) {
+	t.Parallel()
 	p := harness.Serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
 	problem := harness.Want[client.Problem](p, 422, "POST", "/api/v1/jobs", `{"name": "x", "execution": {"callback_url": "https://example.com/", "headers": {"Authorization": "Bearer topsecret"}}}`)
 	if len(problem.Errors) != 1 || !strings.Contains(problem.Detail, "secrets.key_file") || strings.Contains(fmt.Sprint(problem), "topsecret") {

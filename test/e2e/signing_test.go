@@ -11,6 +11,7 @@ import (
 // TestServeSignsFromTheStart has an admin, whose requests may do no more in the database than they need, ask for the secret that
 // the tenant's callbacks are signed with.
 func TestServeSignsFromTheStart(t *testing.T) {
+	t.Parallel()
 	harness.Stores(t, func(t *testing.T, where string) {
 		p := harness.Start(t, harness.Settings("CARILLON_SECRETS_KEY="+firstKey), "serve", "--database", where)
 		s := harness.NewSink(t)

@@ -32,6 +32,7 @@ func carillonWith(t *testing.T, env []string, code int, args ...string) string {
 }
 
 func TestMigrateByCommand(t *testing.T) {
+	t.Parallel()
 	harness.EmptyStores(t, func(t *testing.T, where string) {
 		if strings.HasPrefix(where, "sqlite:") {
 			carillon(t, 1, "migrate", "status", "--database", where) // it makes no file

@@ -23,7 +23,7 @@ func TestWrongClocks(t *testing.T) {
 	began := time.Now()
 	c.arrived(30*time.Second, "the first calls", c.jobs, time.Time{})
 	for _, m := range []*member{back, ahead} {
-		harness.Eventually(t, 30*time.Second, "the alarm of a clock that was set", func() bool { return m.Says("this machine's clock was set") })
+		harness.Eventually(t, 30*time.Second, "the alarm of a clock that was set", func() bool { return m.Says("this machine's clock was changed") })
 	}
 	c.arrived(30*time.Second, "calls by all, with wrong clocks", c.jobs, time.Now().Add(2*time.Second))
 	end := rows[time.Time](c, "SELECT date_trunc('second', now())")[0]

@@ -33,6 +33,7 @@ type ledger struct {
 	mu      sync.Mutex
 	kept    map[string]*promised // guarded by mu: by the id of the job
 	recent  []ref                // guarded by mu: executions of the last jobs
+	flows   map[string]*promised // guarded by mu: by the id of the run
 	cancels map[string]bool      // guarded by mu: executions that somebody asked to stop
 	pauses  []pause              // guarded by mu
 	pausing map[int]bool         // guarded by mu: tenants whose queue is paused now
@@ -48,6 +49,7 @@ type promised struct {
 	tenant int
 	first  time.Duration // when it was first asked for
 	told   time.Duration
+	later  bool // it is due some seconds after it was asked for, and has no execution before
 }
 
 type ref struct {
@@ -62,7 +64,7 @@ type pause struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{kept: map[string]*promised{}, cancels: map[string]bool{}, pausing: map[int]bool{}}
+	return &ledger{kept: map[string]*promised{}, flows: map[string]*promised{}, cancels: map[string]bool{}, pausing: map[int]bool{}}
 }
 
 func (l *ledger) say(format string, args ...any) {
@@ -147,6 +149,7 @@ func (f *fleet) settleIn() {
 	for i := range f.tenants {
 		f.recur(i, 4, kinds, &f.others)
 	}
+	f.flowing()
 	for _, j := range f.probes {
 		f.target.follow(j.id)
 	}
@@ -175,6 +178,8 @@ type wish struct {
 	n      int // jobs
 	tag    string
 	body   string
+	flow   bool // a run of a workflow
+	later  bool // a job for later
 }
 
 // next returns the next request, by the seed. Without faults to wait out, most of it comes in batches.
@@ -188,6 +193,7 @@ func (c *crowd) next(many int) wish {
 	case d < 10:
 		a.Fail = 1 + r.IntN(2)
 	case d < 20:
+		w.later = true
 		more = fmt.Sprintf(`, "schedule": {"type": "ONE_TIME", "scheduled_time": %q}`, time.Now().Add(time.Duration(1000+r.IntN(2000))*time.Millisecond).UTC().Format(time.RFC3339Nano))
 	case d < 32:
 		a.Max = 1 + r.IntN(2)
@@ -198,6 +204,9 @@ func (c *crowd) next(many int) wish {
 		more = `, "queue": "narrow"`
 	case d < 42:
 		a.MS = int(min(c.lease*3/2, 6*time.Second) / time.Millisecond) // longer than a short lease
+	case d < 45:
+		w.flow = true
+		return w
 	default:
 		w.n = 1 + r.IntN(2*many)
 	}
@@ -239,7 +248,14 @@ func (c *crowd) load(rate float64, stop <-chan struct{}) {
 				continue
 			}
 			c.busy.Add(1)
-			c.wg.Go(func() { defer c.busy.Add(-1); c.create(w) })
+			c.wg.Go(func() {
+				defer c.busy.Add(-1)
+				if w.flow {
+					c.flow(w)
+					return
+				}
+				c.create(w)
+			})
 		}
 	}
 }
@@ -295,7 +311,7 @@ func (c *crowd) told(w wish, first time.Duration, text string) {
 		if was, twice := l.kept[j.JobID]; twice {
 			l.wrong = append(l.wrong, fmt.Sprintf("I1: job %s is the answer to %s and to %s", j.JobID, was.tag, w.tag))
 		}
-		l.kept[j.JobID] = &promised{tag: fmt.Sprintf("%s/%d", w.tag, i), tenant: w.tenant, first: first, told: c.now()}
+		l.kept[j.JobID] = &promised{tag: fmt.Sprintf("%s/%d", w.tag, i), tenant: w.tenant, first: first, told: c.now(), later: w.later}
 		if i == 0 && j.ExecutionID != "" {
 			l.recent = append(l.recent, ref{j.ExecutionID, w.tenant})
 			if len(l.recent) > 60 {

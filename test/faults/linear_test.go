@@ -34,7 +34,7 @@ func TestAMutatedStoreIsNotLinear(t *testing.T) {
 			b.claim()
 			a.complete(old)
 		}, "-> accepted"},
-		{"a result is taken and forgotten, and the next one too", func(s engine.Store) engine.Store { return &deaf{Store: s} }, func(a, b *hand) {
+		{"a result is taken and forgotten, and the next one too", func(s engine.Store) engine.Store { return &forgetful{Store: s} }, func(a, b *hand) {
 			a.complete(a.claim())
 			a.leave()
 			if again, ok := b.try(2 * time.Second); ok { // over the store as it is there is nothing left
@@ -169,14 +169,14 @@ func (s *tokenBlind) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict
 	return s.Store.Finish(ctx, fs)
 }
 
-// deaf acknowledges the first result and does not keep it.
-type deaf struct {
+// forgetful acknowledges the first result and does not store it.
+type forgetful struct {
 	engine.Store
 	mu    sync.Mutex
 	heard bool // guarded by mu
 }
 
-func (s *deaf) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+func (s *forgetful) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	s.mu.Lock()
 	heard := s.heard
 	s.heard = true

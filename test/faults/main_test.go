@@ -12,8 +12,6 @@
 package faults
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -24,12 +22,7 @@ import (
 var all = os.Getenv("CARILLON_FAULTS") == "all"
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// The tests wait for leases more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	harness.AtOnce(8)
 	harness.Main(m, "failpoint")
 }
 

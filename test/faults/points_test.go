@@ -37,7 +37,7 @@ func TestPoints(t *testing.T) {
 	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {
-			if a.name == "commitThenError" && !strings.HasSuffix(point, "eforeCommit") {
+			if a.name == "commitThenError" && !failpoint.BeforeCommit(point) {
 				continue
 			}
 			if !all && a.name != "kill" && !slices.Contains(slice, point+"/"+a.name) {
@@ -65,7 +65,7 @@ func TestPointsInBulk(t *testing.T) {
 	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {
-			if strings.HasPrefix(point, "migrate") || strings.HasPrefix(point, "sched") || a.name == "commitThenError" && !strings.HasSuffix(point, "eforeCommit") {
+			if strings.HasPrefix(point, "migrate") || strings.HasPrefix(point, "sched") || strings.HasPrefix(point, "workflow") || a.name == "commitThenError" && !failpoint.BeforeCommit(point) {
 				continue
 			}
 			if !all && !slices.Contains(bulk, point+"/"+a.name) {
@@ -103,6 +103,8 @@ func failAt(t *testing.T, where, point, action, spec string, with ...func(*insta
 		in.load(10)
 		comeBack(in, p, point, action)
 		in.settle(history{})
+	case "workflow":
+		failWorkflow(install(t, where, "api,scheduler"), point, action, spec)
 	case "reap":
 		failReaper(install(t, where, "api,scheduler"), point, action, spec)
 	case "worker", "shutdown":

@@ -34,6 +34,8 @@ type report struct {
 	Unanswered int         `json:"requests_without_an_answer_that_tells"`
 	Executions int         `json:"executions"`
 	Owed       int         `json:"instants_owed"`
+	Runs       int         `json:"workflow_runs"`
+	Nodes      int         `json:"workflow_nodes"`
 	Calls      int         `json:"calls_at_the_target"`
 	Twice      int         `json:"executions_called_again"`
 	Cancels    int         `json:"cancels"`
@@ -67,7 +69,7 @@ func (f *fleet) report(what, again string) report {
 	r := report{
 		What: what, Title: map[string]string{"nemesis": "A run of the nemesis", "soak": "A soak"}[what], Seed: f.seed, Again: again, Day: time.Now().UTC().Format(time.DateOnly), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.GOARCH),
 		Servers: len(f.servers), Workers: len(f.workers), Tenants: len(f.tenants), Lease: f.lease.String(), Seconds: took.Seconds(), Capacity: f.capacity, Asked: f.plan.rate,
-		Held: float64(f.done) / took.Seconds(), Jobs: len(f.jobs.kept), Requests: f.jobs.tries, Unanswered: f.jobs.lost, Executions: len(f.found.all), Owed: f.found.owed,
+		Held: float64(f.done) / took.Seconds(), Jobs: len(f.jobs.kept), Requests: f.jobs.tries, Unanswered: f.jobs.lost, Executions: len(f.found.all), Owed: f.found.owed, Runs: len(f.found.flows), Nodes: len(f.found.nodes),
 		Calls: f.target.total, Twice: f.found.again, Cancels: len(f.jobs.cancels), Refused: f.trails.refused, Judged: f.found.judged, Recorded: f.found.calls, Unknown: f.trails.unknown,
 		Promise: f.promise().Seconds(), Settled: f.found.settled.Seconds(), Lost: f.found.lost, Doubled: f.found.doubled, Stale: f.found.stale, Wrong: f.wrong,
 	}
@@ -95,7 +97,7 @@ func (r report) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# %s\n", r.Title)
-	line("Written by the run itself; [testing](testing.md#the-twin-of-the-simulation) says what it does.\n")
+	line("Written by the run itself; [testing](testing.md#the-simulations-twin-real-processes) says what it does.\n")
 	line("`%s`, %s, %s: %d servers and %d workers over one PostgreSQL, %d tenants, leases of %s, %.0f s.", r.Again, r.Day, r.Machine, r.Servers, r.Workers, r.Tenants, r.Lease, r.Seconds)
 	line("")
 	line("| what | |")
@@ -107,6 +109,7 @@ func (r report) String() string {
 	line("| results taken a second, with faults | %.0f |", r.Held)
 	line("| jobs accepted · requests · of these without an answer that tells | %d · %d · %d |", r.Jobs, r.Requests, r.Unanswered)
 	line("| executions · instants owed by recurring jobs | %d · %d |", r.Executions, r.Owed)
+	line("| runs of workflows · executions of their nodes | %d · %d |", r.Runs, r.Nodes)
 	line("| calls at the target · executions called again, each with a recorded reason | %d · %d |", r.Calls, r.Twice)
 	line("| executions that were asked to stop · stale results refused | %d · %d |", r.Cancels, r.Refused)
 	line("| executions judged by porcupine · calls of workers and users in these · without an answer | %d · %d · %d |", r.Judged, r.Recorded, r.Unknown)

@@ -5,15 +5,18 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/client"
+	judge "github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
@@ -103,6 +106,8 @@ func TestFailoverToAStandbyThatIsBehind(t *testing.T) {
 	}
 	// One is created while the standby still follows, and is due when it no longer does.
 	stuck := make(chan struct{})
+	release := sync.OnceFunc(func() { close(stuck) })
+	t.Cleanup(release) // or the target could not stop
 	in.target.OnArrival(func(a harness.Arrival) error {
 		if engine.EpochOf(a.Token) == 1 {
 			<-stuck
@@ -140,7 +145,8 @@ func TestFailoverToAStandbyThatIsBehind(t *testing.T) {
 	harness.Eventually(t, 60*time.Second, "the server to be ready", s.Ready)
 	t.Logf("ready %v after the failover", time.Since(began).Round(10*time.Millisecond))
 	harness.Eventually(t, 20*time.Second, "the second call", func() bool { return len(arrivals()) >= 2 })
-	close(stuck) // the answer to the first call comes now, and its result is of a token of before
+	harness.Eventually(t, 20*time.Second, "the worker to hear that its leases of before are lost", func() bool { return !in.holdsOf(1) })
+	release() // the answer to the first call comes now, and its result is of a token of before
 	if old, now := arrivals()[0], arrivals()[1]; engine.EpochOf(now.Token) <= engine.EpochOf(old.Token) || now.Key != old.Key {
 		t.Errorf("the second call came under token %d, the first under %d", now.Token, old.Token)
 	}
@@ -161,4 +167,24 @@ func TestFailoverToAStandbyThatIsBehind(t *testing.T) {
 		in.persist(c, in.body(""))
 	}
 	in.settle(history{behind: true})
+}
+
+// holdsOf reports whether the worker may believe that it holds leases of an epoch. It does not where it has reported or handed back what it
+// ran, has heard that the lease or its session is lost, or has given up a session without answers and begun another.
+func (in *installation) holdsOf(epoch int64) bool {
+	held := map[int64]string{}
+	for _, e := range in.rec.History.Events() {
+		switch {
+		case e.Kind == judge.Fail:
+			maps.DeleteFunc(held, func(_ int64, by string) bool { return by == e.Proc })
+		case e.Kind == judge.Invoke && e.Op == judge.Claim:
+			maps.DeleteFunc(held, func(_ int64, by string) bool { return by != e.Proc })
+		case e.Kind != judge.OK || engine.EpochOf(e.Token) != epoch:
+		case e.Op == judge.Claim:
+			held[e.Token] = e.Proc
+		case e.Op == judge.Complete, e.Op == judge.Release, e.Op == judge.Beat && e.Result == "lost":
+			delete(held, e.Token)
+		}
+	}
+	return len(held) > 0
 }

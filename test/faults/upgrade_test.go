@@ -136,7 +136,7 @@ func migrate(t *testing.T, program, where string) map[string]*lock {
 	p := harness.LaunchWith(t, func(c *exec.Cmd) { c.Path = program }, settings(""), "migrate", "up", "--database", u.String())
 	code := p.Exit()
 	locks := stop()
-	if code != 0 && p.Says("wants all servers stopped") {
+	if code != 0 && p.Says("requires all servers to be stopped") {
 		return nil
 	}
 	if code != 0 {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,13 @@ func soundFleet() *fleet {
 		at := time.Duration(i) * time.Minute
 		f.target.calls[id] = []called{{at: at, until: at + time.Minute, token: 1, key: "k", asks: &asks{Tenant: "a", Group: "g", Max: 1, Paused: true}}}
 	}
+	f.found.flows = []flowed{{run: client.WorkflowRun{WorkflowRunID: "r", Status: "SUCCEEDED", Attempt: 1}, nodes: map[string][]client.Execution{}}}
+	f.jobs.flows["r"] = &promised{tag: "r"}
+	for i, id := range []string{"a", "m", "m", "m", "z"} {
+		e := client.Execution{ExecutionID: fmt.Sprint("r", i), Status: "SUCCEEDED"}
+		f.found.flows[0].nodes[id] = append(f.found.flows[0].nodes[id], e)
+		f.target.calls[e.ExecutionID] = []called{{at: time.Duration(i) * time.Minute, asks: &asks{}}}
+	}
 	return f
 }
 
@@ -28,6 +36,7 @@ func soundFleet() *fleet {
 func TestTheVerdictTurnsRed(t *testing.T) {
 	judged := func(f *fleet) string {
 		f.once()
+		f.flows()
 		f.called()
 		f.limited()
 		f.paused()
@@ -44,6 +53,14 @@ func TestTheVerdictTurnsRed(t *testing.T) {
 		"I11: execution x of a called with":          func(f *fleet) { f.target.calls["x"][0].asks.Tenant = "b" },
 		"I12: execution x of x is RUNNING":           func(f *fleet) { f.found.all[0].Status = "RUNNING" },
 		"I3: execution x was skipped, and called":    func(f *fleet) { f.found.all[0].Status = "SKIPPED" },
+		"I2: run r (r) was acknowledged and is gone": func(f *fleet) { f.found.flows = nil },
+		"I3: run r is there, and no request":         func(f *fleet) { f.found.flows = append(f.found.flows, f.found.flows[0]) },
+		"I11: run r is of tenant b":                  func(f *fleet) { f.jobs.flows["r"].tenant = 1 },
+		"I12: run r of r is RUNNING":                 func(f *fleet) { f.found.flows[0].run.Status = "RUNNING" },
+		"I2: node m of run r has 2 executions":       func(f *fleet) { f.found.flows[0].nodes["m"] = f.found.flows[0].nodes["m"][1:] },
+		"I3: execution r0 is of node":                func(f *fleet) { f.found.flows[0].nodes["z"] = f.found.flows[0].nodes["a"] },
+		"I12: execution r4, node z of run r":         func(f *fleet) { f.found.flows[0].nodes["z"][0].Status = "FAILED" },
+		"I9: node m of run r called at 0s":           func(f *fleet) { f.target.calls["r1"][0].at, f.target.calls["r0"][0].at = 0, time.Second },
 		"I8: limit: 2 hold a/g at once":              func(f *fleet) { f.target.calls["y"][0].at = time.Second },
 		"execution y was called 40s after":           func(f *fleet) { f.jobs.pauses = []pause{{from: 20 * time.Second, to: 2 * time.Minute}} },
 	} {

@@ -23,7 +23,9 @@ func decode(text string, into any) error { return json.Unmarshal([]byte(text), i
 
 // found holds what there is in the end.
 type found struct {
-	all     []client.Execution
+	all     []client.Execution // of jobs
+	nodes   []client.Execution // of runs of workflows
+	flows   []flowed
 	tenant  map[string]int // of executions
 	settled time.Duration  // how long after the last fault all had ended
 	judged  int            // executions whose calls were put in order
@@ -48,8 +50,10 @@ func (f *fleet) verdict() {
 		for i := range f.tenants {
 			f.list(i, "once", time.Now().Add(time.Hour))
 			f.list(i, "again", end)
+			f.listFlows(i)
 		}
 		f.once()
+		f.flows()
 		f.recurred(end)
 		f.called()
 		f.limited()
@@ -99,6 +103,22 @@ func (f *fleet) ended(end time.Time) bool {
 	pace := float64(done) / f.quiet.Seconds()
 	settle := f.lease + time.Duration(float64(behind)/pace*float64(time.Second)) + time.Minute
 	late := time.Now().Add(atMost(settle))
+	for id, j := range f.jobs.kept { // what is asked for later is not alive before it is due
+		if !j.later || j.told < f.quiet-time.Minute {
+			continue
+		}
+		for {
+			var now client.Job
+			if f.must(&now, 200, j.tenant, "GET", "/api/v1/jobs/"+id, ""); now.Status == "COMPLETED" {
+				break
+			}
+			if time.Now().After(late) {
+				f.say("I12: job %s (%s), for later, is %s %v after the last fault", id, j.tag, now.Status, f.now()-f.quiet)
+				return false
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+	}
 	for tenant := range f.tenants {
 		for _, of := range []string{"job_name=once", "job_name=again&end_date=" + end.Add(time.Second).Format(time.RFC3339)} {
 			for {
@@ -119,7 +139,7 @@ func (f *fleet) ended(end time.Time) bool {
 			}
 		}
 	}
-	return true
+	return f.flowsEnded(late)
 }
 
 // stands says what of each tenant waits and runs, and who has how much of a limit: for whoever looks for the reason.
@@ -219,7 +239,7 @@ func (f *fleet) recurred(end time.Time) {
 
 // called: what the target saw is what there is; a second call has a reason on record; tokens grow; payloads are of their tenants.
 func (f *fleet) called() {
-	for _, e := range f.found.all {
+	for _, e := range slices.Concat(f.found.all, f.found.nodes) {
 		calls := f.target.of(e.ExecutionID)
 		tenant := f.tenants[f.found.tenant[e.ExecutionID]]
 		for _, c := range calls {
@@ -287,9 +307,8 @@ func (f *fleet) linear() {
 	f.Helper()
 	x := &f.found
 	h := judge.NewHistory()
-	r := f.rec
-	r.Add = h.Add
-	for _, e := range x.all {
+	r := f.rec.Aside(h) // not f.rec: workers may still be busy with what recurs, of which the fleet was not asked
+	for _, e := range slices.Concat(x.all, x.nodes) {
 		t := f.trails.of[e.ExecutionID]
 		x.judged++
 		calls := f.target.of(e.ExecutionID)
@@ -332,11 +351,18 @@ func (f *fleet) counted(end time.Time) {
 	defer c.Close(ctx)
 	var n, twice int
 	if err := c.QueryRow(ctx, `SELECT count(*), count(*) - count(DISTINCT x.id) FROM (SELECT id, job, scheduled_at FROM executions UNION ALL SELECT id, job, scheduled_at FROM live) x
-		JOIN jobs j ON j.id = x.job WHERE j.name = 'once' OR x.scheduled_at <= $1`, end).Scan(&n, &twice); err != nil {
+		JOIN jobs j ON j.id = x.job WHERE j.name = 'once' OR j.name = 'again' AND x.scheduled_at <= $1`, end).Scan(&n, &twice); err != nil {
 		f.Fatal(err)
 	}
 	if n != len(f.found.all) || twice > 0 {
 		f.say("I3: the tables have %d executions, %d of them twice; the API lists %d", n, twice, len(f.found.all))
+	}
+	var rows string
+	if err := c.QueryRow(ctx, flowsSQL).Scan(&rows); err != nil {
+		f.Fatal(err)
+	}
+	if want := f.flowCounts(); strings.ReplaceAll(rows, " ", "") != want {
+		f.say("I3: of runs the tables have %s, want %s (runs, nodes, places of nodes, executions, marks and waits)", rows, want)
 	}
 }
 

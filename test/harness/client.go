@@ -11,14 +11,14 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Client asks a server as its users do.
+// Client calls a server like its users.
 type Client struct {
 	*testing.T
 	Base string // http://host:port
 	Key  string // "": it does not sign in
 }
 
-// At is a client of the server at a base, with Key.
+// At returns a client of the server at a base URL, with Key.
 func At(t *testing.T, base string) *Client { return &Client{T: t, Base: base, Key: Key} }
 
 // Asker is a client or a process.
@@ -34,7 +34,7 @@ type Answer struct {
 	Body   string
 }
 
-// caller gives up on an answer after a while, as callers do.
+// caller gives up on a response after a while, like real callers.
 var caller = &http.Client{Timeout: Slack * 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 
 // Do sends a request, with headers given as names and values; an error if there is no answer.
@@ -57,19 +57,19 @@ func (c *Client) Do(method, path, body string, headers ...string) (Answer, error
 	return Answer{w.StatusCode, w.Header, string(b)}, err
 }
 
-// Ask is Do for those who need no header of the answer.
+// Ask is Do for callers that need no header of the response.
 func (c *Client) Ask(method, path, body string, headers ...string) (int, string, error) {
 	a, err := c.Do(method, path, body, headers...)
 	return a.Code, a.Body, err
 }
 
-// Ready reports whether the server says that it is.
+// Ready reports whether the server is ready.
 func (c *Client) Ready() bool {
 	code, _, err := c.Ask("GET", "/readyz", "")
 	return err == nil && code == 200
 }
 
-// Want asks for an answer of a status and a type: once, but that a question to which a busy server says come again is asked again.
+// Want requests a response with a status and a type: once, except that it retries when a busy server asks for that.
 func Want[T any](c Asker, status int, method, path, body string) T {
 	c.Helper()
 	var code int
@@ -89,7 +89,7 @@ func Want[T any](c Asker, status int, method, path, body string) T {
 	return v
 }
 
-// Read asks until there is an answer of status 200, as a caller does that is told to come again.
+// Read repeats a request until the response has status 200, like a caller that is told to retry.
 func Read[T any](c Asker, path string) (v T) {
 	c.Helper()
 	var code int

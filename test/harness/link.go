@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Link is a connection between two parts that a test can disturb: it passes bytes on, at once or later, holds them back, or resets.
+// Link is a connection between two parts that a test can disturb: it forwards bytes, at once or later, holds them
+// back, or resets.
 type Link struct {
 	net.Listener
 
@@ -25,7 +26,7 @@ const (
 	Back  = 1
 )
 
-// NewLink listens for what is to be passed on to an address.
+// NewLink listens for connections to forward to an address.
 func NewLink(t *testing.T, to string) *Link {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +93,7 @@ func (l *Link) pass(way int, to, from net.Conn) {
 	}
 }
 
-// Hold keeps back what comes by the ways.
+// Hold holds back the given ways.
 func (l *Link) Hold(ways ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +102,7 @@ func (l *Link) Hold(ways ...int) {
 	}
 }
 
-// Open lets everything pass again, also what was held back.
+// Open lets everything pass again, including what was held back.
 func (l *Link) Open(ways ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +118,7 @@ func (l *Link) Open(ways ...int) {
 	}
 }
 
-// Slow has whatever passes come so much later, each way; 0: at once again.
+// Slow delays everything each way; 0 ends the delay.
 func (l *Link) Slow(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,17 +135,17 @@ func (l *Link) Reset() {
 		c.Close()
 	}
 	l.mu.Unlock()
-	l.Open(There, Back) // for those who wait in pass
+	l.Open(There, Back) // wakes the waiters in pass
 }
 
-// Lead has new connections go to another address, as when a name or an address moves to another server.
+// Lead makes new connections go to another address, as when a name or an address moves to another server.
 func (l *Link) Lead(to string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to = to
 }
 
-// LinkTo is a link to the database of a URL, and the URL that goes through it.
+// LinkTo returns a link to the database of a URL, and the URL that goes through it.
 func LinkTo(t *testing.T, where string) (*Link, string) {
 	t.Helper()
 	u, err := url.Parse(where)

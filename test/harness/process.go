@@ -3,11 +3,13 @@ package harness
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,12 +42,20 @@ func Main(m *testing.M, tags string) {
 			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 			return 1
 		}
-		if err := os.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config")); err != nil { // no token of a server is left in the settings of whoever runs the tests
+		if err := os.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config")); err != nil { // no token of a server is left in the settings of the person who runs the tests
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
 	}())
+}
+
+// AtOnce lets n tests run at once. Tests of processes wait more than they compute.
+func AtOnce(n int) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }
 
 // Stores runs a test on each store: where names the database of one installation.
@@ -76,8 +86,8 @@ func Postgres(t *testing.T) string {
 // Key is the API key of servers that are started with Settings.
 const Key = "a-bootstrap-key-of-thirty-two-characters-or-more"
 
-// ShortLease is the setting for leases as short as there are, for tests in which some are lost on purpose. A machine that is
-// busy with other tests loses others, too.
+// ShortLease is the setting for the shortest leases, for tests that lose some on purpose. A busy machine loses
+// others, too.
 const ShortLease = "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=3"
 
 // Settings is the environment of a server whose sinks are on this machine and whose leases are short, and of its workers,
@@ -98,7 +108,7 @@ type Process struct {
 	err  error // guarded by done
 }
 
-// Output collects what a process prints.
+// Output collects a process's output.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu
@@ -111,7 +121,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.b.Write(p)
 }
 
-// String is all of it.
+// String returns all of it.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,7 +167,7 @@ func LaunchWith(t *testing.T, change func(*exec.Cmd), env []string, args ...stri
 	return p
 }
 
-// Start launches carillon on a port of its own, and waits until it has greeted.
+// Start launches carillon on its own port, and waits until it has greeted.
 func Start(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	return Launch(t, env, append(args, "--listen", "127.0.0.1:0")...).Greeted()
@@ -169,7 +179,7 @@ func Serve(t *testing.T, where string, args ...string) *Process {
 	return Start(t, Settings(), append([]string{"serve", "--database", where}, args...)...)
 }
 
-// stands has the process print what its goroutines wait for, if it still can. That ends it.
+// stands makes the process print what its goroutines wait for, if it still can. That ends it.
 func (p *Process) stands() {
 	if p.Send(syscall.SIGQUIT) != nil {
 		return
@@ -180,10 +190,11 @@ func (p *Process) stands() {
 	}
 }
 
-// shown limits how much of a process's output is in the log of a test that fails.
+// shown limits how much of a process's output is in the log of a failed test.
 const shown = 20_000
 
-// keep shows the end of what the process said by itself, and keeps all that it printed, also when it was ended, in a file.
+// keep shows the end of what the process printed by itself, and stores its whole output, including after it was
+// ended, in a file.
 func (p *Process) keep(what, said string) {
 	all := p.Out.String()
 	f, err := os.CreateTemp("", "carillon-*.log")
@@ -203,7 +214,8 @@ func (p *Process) keep(what, said string) {
 
 var address = regexp.MustCompile(`Health +(http://[^/\s]+)/readyz`)
 
-// Address returns where a server that has printed its greeting listens, as the base of URLs; "" if it has not greeted yet.
+// Address returns where a server that has printed its greeting listens, as the base of URLs; "" if it has not greeted
+// yet.
 func Address(printed string) string {
 	m := address.FindStringSubmatch(printed)
 	if m == nil {
@@ -242,7 +254,7 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// End sends a signal and waits for the end; it returns the exit code, -1 where a signal ended it.
+// End sends a signal and waits for the end; it returns the exit code, -1 if a signal ended it.
 func (p *Process) End(s os.Signal) int {
 	p.Helper()
 	p.Signal(s)
@@ -262,7 +274,7 @@ func (p *Process) Exited() bool {
 	}
 }
 
-// Exit waits for the end and returns the exit code, -1 where a signal ended it.
+// Exit waits for the end and returns the exit code, -1 if a signal ended it.
 func (p *Process) Exit() int {
 	p.Helper()
 	select {
@@ -273,11 +285,11 @@ func (p *Process) Exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Slack says how many times slower than usual a machine may be. What a test waits for it waits for so much longer, for one that
-// passes does not wait; only what must not take longer is measured against less.
+// Slack is the factor by which a machine may be slower than usual. Tests wait that much longer, since a passing test
+// does not wait; only upper time limits are stricter.
 const Slack = 4
 
-// Hang is after how long something that does not come about, however long it is waited for, is given up.
+// Hang is the time after which waiting for something is given up.
 const Hang = time.Minute
 
 // patience returns how long a test waits for what usually happens within a time.
@@ -291,7 +303,8 @@ func Eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	}
 }
 
-// Within waits for a condition that usually comes about in a time, and reports whether it did before the Slack was over, too.
+// Within waits for a condition that usually holds within a time, and reports whether it did before that time,
+// multiplied by Slack, was over.
 func Within(d time.Duration, ok func() bool) bool {
 	late := time.After(patience(d))
 	tick := time.NewTicker(10 * time.Millisecond)

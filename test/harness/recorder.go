@@ -16,8 +16,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/check"
 )
 
-// Recorder writes a history of what workers and clients ask and are told. It is outside of all processes that fail: workers
-// reach their server through a front, which notes each request before it passes it on, and each answer before the worker has it.
+// Recorder writes a history of the requests and responses of workers and clients. It is outside of all processes that
+// fail: workers reach their server through a front, which records each request before it forwards it, and each
+// response before the worker has it.
 type Recorder struct {
 	History *check.History
 	Add     func(check.Event) // keeps an event
@@ -31,13 +32,19 @@ func NewRecorder() *Recorder {
 	return &Recorder{History: h, Add: h.Add, began: time.Now()}
 }
 
+// Aside returns a recorder of the same age that keeps what it records in another history. What passes through the
+// fronts of r stays with r.
+func (r *Recorder) Aside(h *check.History) *Recorder {
+	return &Recorder{History: h, Add: h.Add, began: r.began}
+}
+
 // Now returns the age of the history.
 func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
 
-// When returns how old the history was at an instant of this machine's clock, such as a store notes.
+// When returns how old the history was at an instant of this machine's clock, such as a store records.
 func (r *Recorder) When(at time.Time) time.Duration { return at.Sub(r.began.Round(0)) }
 
-// Call is the number of a new request.
+// Call returns the number of a new request.
 func (r *Recorder) Call() int { return int(r.calls.Add(1)) }
 
 // note adds an event as of now.
@@ -46,8 +53,8 @@ func (r *Recorder) note(e check.Event) { e.At = r.Now(); r.Add(e) }
 // Began returns when the history started, by this machine's clock.
 func (r *Recorder) Began() time.Time { return r.began }
 
-// Front is the address, until the test ends, of a proxy that records. to is the base of the server's URLs, asked for each request.
-// seen, if given, is told the ids of workers that ask through it.
+// Front returns the address, until the test ends, of a recording proxy. to returns the base of the server's URLs for
+// each request. seen, if given, is called with the ids of workers that use it.
 func (r *Recorder) Front(t *testing.T, to func() string, seen ...func(worker string)) string {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -63,7 +70,7 @@ func (r *Recorder) Front(t *testing.T, to func() string, seen ...func(worker str
 	return s.URL
 }
 
-// pass passes one request on. Where there is no answer, the connection ends without one.
+// pass forwards one request. If there is no response, the connection ends without one.
 func (r *Recorder) pass(transport http.RoundTripper, to string, w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	if err != nil {
@@ -103,7 +110,8 @@ func worker(q *http.Request) (id, verb string, ok bool) {
 	return strings.Cut(rest, "/")
 }
 
-// asks notes a request of a worker; what it returns notes the answer, which has the status 0 if there is none.
+// asks records a request of a worker, and returns a function that records the response, which has the status 0 if
+// there is none.
 func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, answer []byte)) {
 	id, verb, ok := worker(q)
 	if !ok {
@@ -118,7 +126,7 @@ func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, ans
 	case "beat", "release":
 		e.Op = map[string]check.Op{"beat": check.Beat, "release": check.Release}[verb]
 		var held client.ReleaseRequest
-		_ = json.Unmarshal(body, &held) // what is no JSON is refused, and names nothing
+		_ = json.Unmarshal(body, &held) // invalid JSON is refused, and names nothing
 		for _, h := range held.Executions {
 			e.Execution, e.Token = h.ExecutionID, h.FencingToken
 			each = append(each, e)
@@ -141,7 +149,7 @@ func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, ans
 	return func(status int, answer []byte) { r.told(each, status, answer) }
 }
 
-// told notes the answer to a request.
+// told records the response to a request.
 func (r *Recorder) told(each []check.Event, status int, answer []byte) {
 	for i, x := range each {
 		x.Kind, x.Result = check.OK, ""
@@ -174,14 +182,14 @@ func (r *Recorder) told(each []check.Event, status int, answer []byte) {
 	}
 }
 
-// Arrived notes what reached a target.
+// Arrived records a call that reached a target.
 func (r *Recorder) Arrived(as []Arrival) {
 	for _, a := range as {
 		r.Add(check.Event{At: a.At.Sub(r.began), Proc: "target", Kind: check.Arrive, Op: check.Execute, Job: a.Job, Execution: a.Execution, Attempt: a.Attempt, Token: a.Token})
 	}
 }
 
-// Ended notes what the API tells of an execution in the end: its status, and all that happened to it.
+// Ended records the API's final account of an execution: its status and all its events.
 func (r *Recorder) Ended(e client.Execution, told []client.Event) {
 	x := check.Event{Proc: "record", Kind: check.Final, Job: e.JobID, Execution: e.ExecutionID}
 	over := map[int64]bool{}

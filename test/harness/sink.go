@@ -18,7 +18,7 @@ type Arrival struct {
 	Execution, Job string
 	Attempt        int
 	Token          int64
-	Key            string    // what the target would tell repetitions by
+	Key            string    // by which the target would recognise repetitions
 	Instant        time.Time // the scheduled time
 	Header         http.Header
 	Body           string
@@ -59,7 +59,7 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answer sets how calls are answered from now on; nil is the 200 of the beginning.
+// Answer sets how calls are answered from now on; nil restores 200.
 func (s *Sink) Answer(f func(http.ResponseWriter, *http.Request)) {
 	if f == nil {
 		s.set(nil)
@@ -79,17 +79,17 @@ func (s *Sink) set(f func(http.ResponseWriter, *http.Request, Arrival) error) {
 	s.answer = f
 }
 
-// Seen is all who called so far, in order.
+// Seen returns all calls so far, in order.
 func (s *Sink) Seen() []Arrival { return s.Since(0) }
 
-// Since is all who called but the first n.
+// Since returns all calls except the first n.
 func (s *Sink) Since(n int) []Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.arrivals[n:])
 }
 
-// Call is the body of a job that calls the sink, with more fields.
+// Call returns the body of a job that calls the sink, with more fields.
 func (s *Sink) Call(more string) string {
 	return fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "payload": {"n": 1}}%s}`, s.URL, more)
 }

@@ -46,7 +46,7 @@ type house struct {
 type room struct {
 	lines, files int
 	methods      map[string]int // by type
-	arrows, back int            // between files, and those against the order that has the fewest of these
+	arrows, back int            // between files, and those against the order that has the fewest
 }
 
 // measure reads the Go source of a checkout, without tests and generated files.
@@ -116,8 +116,8 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// arrows counts from how many files to how many others names lead, and how many of these arrows run back. A name that is
-// defined more than once, such as a method of two types, leads nowhere.
+// arrows counts the references between files, and how many of them run backwards. A name that is defined more than
+// once, such as a method of two types, counts for nothing.
 func arrows(files map[string]*ast.File) (all, back int) {
 	home := map[string]string{}
 	define := func(name, file string) {
@@ -169,8 +169,8 @@ func arrows(files map[string]*ast.File) (all, back int) {
 	return all, back
 }
 
-// arrange puts files in an order with few arrows against it: repeatedly the file that has the most arrows out of, and the
-// fewest into it, of those that are left (Eades, Lin and Smyth).
+// arrange orders files with few arrows against the order: repeatedly the file with the most arrows out, and the
+// fewest in, of those that are left (Eades, Lin and Smyth).
 func arrange(to map[string]map[string]bool) map[string]int {
 	left := slices.Sorted(maps.Keys(to))
 	order := map[string]int{}
@@ -191,7 +191,7 @@ func arrange(to map[string]map[string]bool) map[string]int {
 	return order
 }
 
-// large bounds what is listed: packages by their lines, types by their methods.
+// large limits what is listed: packages by their lines, types by their methods.
 const (
 	largePackage = 1500
 	largeType    = 40

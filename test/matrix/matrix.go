@@ -1,10 +1,10 @@
-// Package matrix lists the faults that Carillon must survive, and the tests that prove that it does.
+// Package matrix lists the faults that Carillon must survive, and the tests that prove it.
 //
-// The list is written into docs/internals/proof.md. The tests of this package fail when a row names a test that does not exist,
-// when a row has tests on one store only and does not say why, and when the document is out of date.
+// The list is written into docs/internals/proof.md. The tests of this package fail when a row names a test that does
+// not exist, when a row has tests on one store only and does not say why, and when the document is out of date.
 package matrix
 
-// Row is one fault. Its number is that of the list of faults, which tests name in their comments.
+// Row is one fault. Its number is that in the list of faults, which tests name in their comments.
 type Row struct {
 	Number int
 	Fault  string
@@ -13,7 +13,7 @@ type Row struct {
 	SQLite, Postgres []Test
 	Plain            []Test // no store takes part
 	Why              string // why a store has no test; "" where both have one
-	Missing          string // what of the row no test proves
+	Missing          string // the part of the row that no test proves
 }
 
 // Test names a test: the folder of its package, from the root of the repository, and its name as -run takes it.

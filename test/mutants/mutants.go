@@ -7,7 +7,7 @@
 // docs/internals/proof.md says the same.
 package mutants
 
-// Mutant is one fault that somebody could make.
+// Mutant is one fault that somebody could introduce.
 type Mutant struct {
 	Name    string // what is broken, as a sentence
 	Kind    string // of guarantee

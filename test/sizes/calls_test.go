@@ -93,7 +93,7 @@ var calls = []call{
 	{method: "Sizes", do: once(func(b *bench) (engine.Sizes, error) { return b.Sizes(b.ctx) })},
 	{method: "CountJobs", pieces: true, do: func(b *bench) (bool, error) {
 		n, err := b.CountJobs(b.ctx, tenant.Default)
-		return true, want(err, int(n), 1+len(b.held)+len(b.behind)+len(b.lanes), "active jobs")
+		return true, want(err, int(n), 2+len(b.held)+len(b.behind)+len(b.lanes), "active jobs")
 	}},
 	{method: "FindExecutions", what: "all", do: findExecutions(engine.ExecutionFilter{})},
 	{method: "FindExecutions", what: "that wait", do: findExecutions(engine.ExecutionFilter{Statuses: []job.Status{job.Pending}})},
@@ -135,7 +135,7 @@ var calls = []call{
 	{method: "CountDue", pieces: true, do: once(func(b *bench) (map[engine.DueKey]int, error) { return b.CountDue(b.ctx) })},
 	{method: "Running", what: "all", pieces: true, do: func(b *bench) (bool, error) {
 		rs, err := b.Running(b.ctx, nil)
-		return true, want(err, len(rs), (1+b.sizes.leases/job.Partitions)*job.Partitions, "leased executions")
+		return true, want(err, len(rs), 1+(1+b.sizes.leases/job.Partitions)*job.Partitions, "leased executions")
 	}},
 	{method: "Running", what: "in a third of the partitions", pieces: true, do: once(func(b *bench) ([]engine.Running, error) {
 		ps := make([]job.Partition, 21)
@@ -294,6 +294,27 @@ var calls = []call{
 		},
 		do: func(b *bench) (bool, error) { return b.Tidy(b.ctx) },
 	},
+	{method: "CountDue", what: "while a paused job holds a million", pieces: true, before: holdMany, do: func(b *bench) (bool, error) {
+		due, err := b.CountDue(b.ctx)
+		n := 0
+		for _, k := range due {
+			n += k
+		}
+		return true, want(err, n, b.due, "executions that are due")
+	}},
+}
+
+// holdMany has a job hold very many executions, and notes how many are due without them.
+func holdMany(b *bench) {
+	b.due = 0
+	for _, n := range must(b.CountDue(b.ctx)) {
+		b.due += n
+	}
+	j := b.literal(b.held[0].ID)
+	b.copies("live", "t.id = (SELECT id FROM live ORDER BY id LIMIT 1)", 1, b.sizes.held, map[string]string{
+		"id": b.id(pausedIDs, "g.i"), "job": j, "scheduled_at": b.after("t.scheduled_at", "g.i"), "due_at": "t.scheduled_at", "nonce": "0", "hold": "1", "lease": "0", "unique_key": "NULL", "tally": b.truth(),
+	})
+	must(0, b.exec("UPDATE jobs SET state = 2 WHERE id = "+j))
 }
 
 // want fails a call that found another number of something.

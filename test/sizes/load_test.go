@@ -28,7 +28,13 @@ const (
 	waitingIDs = 0x10000000 + iota
 	leasedIDs
 	sessionIDs
+	pausedIDs
 	secretIDs
+	runIDs
+	itemIDs
+	markIDs
+	eventIDs
+	oldEventIDs
 )
 
 // bench is a store that holds very much.
@@ -47,6 +53,8 @@ type bench struct {
 	lanes   []job.Job // each of which has a lane
 	worker  job.WorkerID
 	spare   []job.Job
+	run     engine.WorkflowRun
+	member  job.Execution // of its node
 
 	// What calls leave for those behind them.
 	lane     *job.Lane
@@ -54,6 +62,7 @@ type bench struct {
 	leased   int
 	attempts []job.Attempt
 	fired    int
+	due      int
 }
 
 func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
@@ -132,6 +141,7 @@ func (b *bench) describe() {
 		b.lanes = append(b.lanes, j)
 	}
 	b.create(b.lanes, true)
+	b.describeRuns()
 	for i := range named {
 		must(b.PutSecret(b.ctx, b.secret(fmt.Sprintf("NAMED_%d", i)), engineMost, nil))
 	}
@@ -214,6 +224,7 @@ func (b *bench) fill() {
 		})
 	}
 	b.tokens(int64(b.lease) + int64(b.sizes.leases) + job.Partitions)
+	b.fillRuns()
 	per := max(1, b.sizes.secrets/(len(b.lanes)+len(b.behind)+len(b.held)+1))
 	b.copies("secrets", "t.job IS NOT NULL", 1, per, map[string]string{"name": "t.name || '-' || g.i"})
 	b.settle()

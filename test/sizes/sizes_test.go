@@ -43,11 +43,17 @@ var (
 )
 
 // sizes is how much of everything is loaded: ten times the limits of docs/operations/sizes.md.
-type sizes struct{ waiting, leases, behind, sessions, secrets, lanes int }
+type sizes struct {
+	waiting, leases, behind, sessions, secrets, lanes, held int
+	runs, items, marks, waits, events                       int
+}
 
 func wanted() sizes {
 	n := func(full int) int { return max(64, int(float64(full)**share)) }
-	return sizes{waiting: n(300_000), leases: n(600_000), behind: n(10_000), sessions: n(100_000), secrets: n(1_000_000), lanes: n(50_000)}
+	return sizes{
+		waiting: n(300_000), leases: n(600_000), behind: n(10_000), sessions: n(100_000), secrets: n(1_000_000), lanes: n(50_000), held: n(1_000_000),
+		runs: n(500_000), items: n(1_000_000), marks: n(300_000), waits: n(300_000), events: n(1_000_000),
+	}
 }
 
 func TestSizes(t *testing.T) {
@@ -112,7 +118,7 @@ func measure(t *testing.T, open func() engine.Store, direct func() db) {
 	t.Cleanup(func() { _ = b.Store.Close() })
 	b.revive()
 	chosen := regexp.MustCompile("^(" + *only + ")$")
-	for _, c := range calls {
+	for _, c := range slices.Concat(runCalls, calls) {
 		if *only == "" || chosen.MatchString(c.method) {
 			b.call(c, timeout)
 		}

@@ -111,7 +111,7 @@ test("why it failed, request and answer without secrets, and again with an edite
   await page.keyboard.press("e");
   await page.waitForSelector("dialog textarea");
   await page.fill("dialog textarea", '{"n": 12345678901234567890, ');
-  await page.waitForSelector("dialog >> text=Not JSON");
+  await page.waitForSelector("dialog >> text=Invalid JSON");
   await page.fill("dialog textarea", '{"n": 12345678901234567890}');
   await page.locator("dialog button:has-text('Run with this payload')").focus();
   await page.keyboard.press("Enter");

@@ -141,7 +141,7 @@ test("a page that ended early says so and goes on", async () => {
     prepare: (p) => p.route("**/api/v1/executions?*q=seldom*", (r) => r.fulfill({ status: 200, contentType: "application/json", body: JSON.stringify({ executions: [], pagination: { limit: 50, total: 3, total_is_estimate: true, next_cursor: "abc", partial: true } }) })),
   });
   await page.waitForSelector("text=Nothing found so far");
-  await page.click("text=Search on");
+  await page.click("text=Continue searching");
   await page.waitForFunction(() => /cursor=abc/.test(location.search));
   await page.context().close();
 });

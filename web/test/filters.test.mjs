@@ -171,10 +171,10 @@ test("compared payloads say where they may be another than it ran with", async (
   for (const id of ids) for (let i = 0; (await server.api("GET", "/executions/" + id)).status !== "SUCCEEDED" && i < 100; i++) await new Promise((r) => setTimeout(r, 100));
   const page = await visit(browser, `${server.url}/executions/${ids[0]}?tab=compare`);
   await page.waitForSelector("table[aria-label=Compared] th:has-text('Payload')");
-  assert.equal(await page.locator("text=it was changed since").count(), 0);
+  assert.equal(await page.locator("text=which has changed since").count(), 0);
   await server.api("PATCH", "/jobs/" + j.job_id, { execution: { payload: { v: 2 } } });
   await page.reload();
-  await page.waitForSelector("table[aria-label=Compared] th:has-text('Payload') >> text=it was changed since");
+  await page.waitForSelector("table[aria-label=Compared] th:has-text('Payload') >> text=which has changed since");
   await sound(page);
   await page.context().close();
 });

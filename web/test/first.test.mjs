@@ -22,10 +22,10 @@ test("the first five minutes", { timeout: 900_000 }, async (t) => {
   };
   let page;
 
-  await t.test("one command: it says where to look, and three bells ring every 10 s", async () => {
+  await t.test("one command: it says where to look, three bells ring every 10 s, and a workflow every 2 minutes", async () => {
     assert.match(server.log(), new RegExp("Open +" + server.url));
     const jobs = lines(cli("job", "list", "--tag", "demo", "-o", "jsonl"));
-    assert.deepEqual(jobs.map((j) => j.schedule.every), ["10s", "10s", "10s"]);
+    assert.deepEqual(jobs.map((j) => j.schedule.every), ["2m", "10s", "10s", "10s"]);
   });
 
   await t.test("the page moves by itself, and shows the one that fails on purpose", async () => {

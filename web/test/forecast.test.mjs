@@ -105,7 +105,7 @@ test("a window before a day that is left out stays a stretch of its own", async 
 test("herds are spread, looked at, applied and put back; what someone else changed is left as it is", async () => {
   const page = await visit(browser, server.url + "/forecast");
   await page.click("button:has-text('Suggest how')");
-  await page.waitForSelector("text=The fullest minute would have");
+  await page.waitForSelector("text=The busiest minute would have");
   await accessible(page);
   const { spread } = await server.api("GET", "/forecast?hours=24&spread=true");
   const [kept, other, moved, back] = spread.jobs;

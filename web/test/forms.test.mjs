@@ -140,7 +140,7 @@ test("with another target or type of schedule, what was cleared is gone, too", a
   await page.click(".segments button:has-text('Pretend')");
   await page.click(".segments button:has-text('Every')");
   await openAll(page);
-  for (const label of ["Jitter, ms", "Not before", "Not at or after", "Fires at most", "Stalled after, s", "Total timeout, s"]) await field(page, label).fill("");
+  for (const label of ["Jitter, ms", "Not before", "Not at or after", "Maximum runs", "Stalled after, s", "Total timeout, s"]) await field(page, label).fill("");
   await field(page, "Calendar").selectOption("");
   await page.fill("section[aria-label=Payload] textarea", "");
   await save(page);

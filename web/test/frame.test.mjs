@@ -45,7 +45,7 @@ test("every entry of the navigation leads somewhere, and back leads back", async
   const page = await visit(browser, server.url + "/");
   await settle(page);
   const names = await page.locator(".nav a").allInnerTexts();
-  assert.deepEqual(names.map((n) => n.trim()), ["Now", "Jobs", "Executions", "Dead letters", "Queues", "Workers", "Forecast", "Admin"]);
+  assert.deepEqual(names.map((n) => n.trim()), ["Now", "Jobs", "Workflows", "Executions", "Dead letters", "Queues", "Workers", "Forecast", "Admin"]);
   for (const name of names.slice(1)) {
     await page.click(`.nav a:has-text("${name.trim()}")`);
     await page.waitForFunction((n) => document.querySelector('.nav a[aria-current="page"]')?.textContent === n, name.trim());
@@ -113,7 +113,7 @@ test("a dialog closes by a press beside it, not by one on its own edge or scroll
   await page.click("dialog button:has-text('Close')");
   assert.equal(asked.length, 5, "what was typed is lost without a question");
   assert.equal(await page.inputValue("dialog textarea"), '{"typed": "by hand"}');
-  await page.click("dialog button:has-text('As it was')");
+  await page.click("dialog button:has-text('Original')");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
   assert.equal(asked.length, 5);

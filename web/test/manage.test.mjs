@@ -221,10 +221,10 @@ test("an admin says where a tenant's callbacks may go", async () => {
   const t = await server.api("POST", "/tenants", { name: "Careful Ltd", tier: "pro" });
   const page = await visit(browser, server.url + "/admin/tenants/" + t.tenant_id);
   const callbacks = page.getByRole("region", { name: "Callbacks" });
-  await callbacks.getByText("allowed, unless the server refuses it").waitFor();
+  await callbacks.getByText("allowed, unless the server forbids it").waitFor();
   await callbacks.getByText("only those that the server allows for all tenants").waitFor();
   await page.click(".head button:has-text('Change')");
-  await page.getByLabel("Callbacks over https only").check();
+  await page.getByLabel("Require https for callbacks").check();
   const list = page.getByRole("group", { name: "Private addresses its callbacks may reach" });
   await list.getByRole("button", { name: "Add a range" }).click();
   await page.keyboard.type("10.1.0.0/16");
@@ -259,6 +259,29 @@ test("a rule that posts over plain http is refused beside its field where callba
   await page.waitForSelector("tr:has-text('plain')");
   await server.api("DELETE", "/notification-rules/plain");
   await server.api("PATCH", "/tenants/default", { callbacks_https_only: false });
+  await sound(page);
+  await page.context().close();
+});
+
+test("a rule whose URL may no longer be called says so and why, also while it is silent", async () => {
+  const put = (more) => server.api("PUT", "/notification-rules/barred", { events: ["failed"], callback_url: "http://example.com/hook", ...more });
+  await put({});
+  await server.api("PATCH", "/tenants/default", { callbacks_https_only: true });
+  const page = await visit(browser, server.url + "/admin/notifications");
+  const row = page.locator("tr:has-text('barred')");
+  await row.getByText("Blocked", { exact: true }).waitFor();
+  await row.getByText("callbacks_https_only").waitFor();
+  assert.equal(await row.getByText("Tells").count(), 0);
+  await accessible(page);
+  await put({ silence_until: new Date(Date.now() + 3_600_000).toISOString() });
+  await page.reload();
+  await row.getByText("Silent", { exact: true }).waitFor();
+  await row.getByText("Blocked", { exact: true }).waitFor();
+  await server.api("PATCH", "/tenants/default", { callbacks_https_only: false });
+  await page.reload();
+  await row.getByText("Silent", { exact: true }).waitFor();
+  assert.equal(await row.getByText("Blocked", { exact: true }).count(), 0);
+  await server.api("DELETE", "/notification-rules/barred");
   await sound(page);
   await page.context().close();
 });

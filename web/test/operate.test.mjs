@@ -24,7 +24,7 @@ test("queues look right at both widths and in both themes", () => everyLook(brow
 test("one queue and one worker, in every look", async () => {
   await everyLook(browser, server.url + "/queues/mail", "queue", (p) => p.waitForSelector("h2:has-text('Workers that serve it')"));
   const { workers } = await server.api("GET", "/workers?limit=1");
-  await everyLook(browser, server.url + "/workers/" + workers[0].worker_id, "worker", (p) => p.waitForSelector("h2:has-text('What it serves')"));
+  await everyLook(browser, server.url + "/workers/" + workers[0].worker_id, "worker", (p) => p.waitForSelector("h2:has-text('Serves')"));
 });
 
 test("a queue is limited with keys alone, and the limit is taken back", async () => {
@@ -128,7 +128,7 @@ test("workers look right, and each is a page", async () => {
   const page = await visit(browser, server.url + "/workers");
   await page.waitForSelector('[role=meter][aria-label^="Memory of"][aria-valuetext*=" of "]');
   await page.click(".table .name");
-  await page.waitForSelector("h2:has-text('What it serves')");
+  await page.waitForSelector("h2:has-text('Serves')");
   await page.waitForSelector('[role=meter][aria-label^="Memory of"][aria-valuetext*=" of "]');
   await page.waitForSelector("text=Worker activity");
   await page.click(".plot button:has-text('Table')");

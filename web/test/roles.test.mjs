@@ -34,7 +34,7 @@ test("an operation is followed to its end", async () => {
   const page = await visit(browser, server.url + "/operations");
   await page.click(".table .name");
   await page.waitForURL(/\/operations\/.+/);
-  await page.waitForSelector("dt:has-text('Passed over')");
+  await page.waitForSelector("dt:has-text('Skipped')");
   await accessible(page);
   await sound(page);
   await page.context().close();

@@ -59,7 +59,7 @@ test("the tile and the screen of dead letters say that the tier has none", async
   const page = await visit(browser, server.url + "/sign-in", { prepare: (p) => void (p.expects = /status of 429/) });
   await enter(page);
   const tile = page.locator(".now-tile", { hasText: "Dead letters" });
-  await tile.getByText("the tier free has none").waitFor();
+  await tile.getByText("not in the tier free").waitFor();
   await tile.click();
   await page.waitForSelector("text=The tier free has no dead letters");
   await page.click("a:has-text('Executions that failed')");

@@ -1,11 +1,9 @@
-// Package tracing lets a worker's handlers be part of the trace of their
-// execution: each attempt is a span, below the one that the server tells of
-// it, and the context that the handler is given carries it, so that what the
-// handler calls is part of the trace, too.
+// Package tracing lets a worker's handlers be part of the trace of their execution: each attempt is a span, below the
+// server's span for it, and the handler's context carries it, so that the handler's calls are part of the trace, too.
 //
 //	w.Use(tracing.Middleware(otel.Tracer("mail")))
 //
-// It uses the tracer that it is given and sets up none.
+// It uses the given tracer and sets up none.
 package tracing
 
 import (

@@ -1,5 +1,5 @@
-// Package apptest runs a whole server in the process of a test: API, scheduler and workers over an embedded store in a
-// folder of its own, on a free port of loopback. It is for tests of those who ask a server: the client and the command line.
+// Package apptest runs a whole server in the process of a test: API, scheduler and workers over an embedded store in
+// a temporary folder, on a free loopback port. It is for tests of API clients: package client and the command line.
 package apptest
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-// Key is the API key of servers with sign-in, of the role system.
+// Key is the API key, of role system, of servers with sign-in.
 const Key = "a-bootstrap-key-of-thirty-two-characters-or-more"
 
-// Dev starts a server without sign-in, and says where it is and how to stop it.
+// Dev starts a server without sign-in, and returns its address and a function that stops it.
 func Dev() (url string, stop func(), err error) { return start(app.Options{Dev: true}) }
 
-// Serve starts a server with sign-in by Key.
+// Serve starts a server with sign-in that accepts Key.
 func Serve() (url string, stop func(), err error) { return start(app.Options{}) }
 
-// greeting collects what a server says when it has started.
+// greeting collects what a server prints when it has started.
 type greeting struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu

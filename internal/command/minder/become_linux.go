@@ -32,12 +32,13 @@ func become() int {
 	return 1
 }
 
-// mostOutOfMemory makes the kernel end a process before all others when memory runs out.
+// mostOutOfMemory makes the kernel kill a process before all others when memory runs out.
 const mostOutOfMemory = "1000"
 
-// confine takes from this process what a command is not to have.
+// confine drops what a command must not have.
 func confine(spec Spec) error {
-	// First, for the file is root's once the user has changed. A /proc that cannot be written to is no reason to run nothing.
+	// First, since the file is root's once the user has changed. A /proc that cannot be written to is no reason not
+	// to run.
 	os.WriteFile("/proc/self/oom_score_adj", []byte(mostOutOfMemory), 0)
 	hide()
 	unix.Umask(0o077)
@@ -65,7 +66,7 @@ func confine(spec Spec) error {
 		return err
 	}
 	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // an old kernel has none
-	var none [2]unix.CapUserData                                            // a minder that is not root has one, in its own namespace
+	var none [2]unix.CapUserData                                            // a minder that is not root has capabilities in its own namespace
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
@@ -96,7 +97,7 @@ func confine(spec Spec) error {
 	return nil
 }
 
-// lower sets a limit for good, unless it is lower already.
+// lower sets a limit permanently, unless it is lower already.
 func lower(what int, most uint64) error {
 	var is syscall.Rlimit
 	if err := syscall.Getrlimit(what, &is); err != nil {
@@ -109,13 +110,13 @@ func lower(what int, most uint64) error {
 	return nil
 }
 
-// dropUser becomes another user for good, and makes sure of it.
+// dropUser permanently changes to another user, and verifies it.
 func dropUser(u *User) error {
 	if u == nil {
 		return nil
 	}
 	for c := range uintptr(64) {
-		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // those that the kernel does not know fail
+		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // those unknown to the kernel fail
 	}
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("leave the groups: %w", err)
@@ -138,7 +139,7 @@ func dropUser(u *User) error {
 	return nil
 }
 
-// closeOnExec keeps every open file but the first three from the command.
+// closeOnExec closes every open file but the first three when the command starts.
 func closeOnExec() error {
 	if unix.CloseRange(fdIn, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return nil
@@ -155,8 +156,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// reachable is those of the paths that this process can read or change. Of a folder it is enough to read one file in it, or
-// to make one.
+// reachable returns the paths that this process can read or change. For a folder it is enough to read one file in it,
+// or to create one.
 func reachable(paths []string) []string {
 	open := []string{}
 	for _, path := range paths {
@@ -167,25 +168,25 @@ func reachable(paths []string) []string {
 	return open
 }
 
-// reaches looks at a file, or at some of what a folder holds.
+// reaches checks a file, or some of the content of a folder.
 func reaches(path string, most int) bool {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return false
 	}
-	if !info.IsDir() { // what covers a file is a device
+	if !info.IsDir() { // a file is covered by a device
 		return info.Mode().IsRegular() && (opens(path, unix.O_RDONLY) || opens(path, unix.O_WRONLY))
 	}
 	mine := filepath.Join(path, ".carillon-probe-"+strconv.Itoa(os.Getpid()))
 	if fd, err := unix.Open(mine, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600); err == nil {
 		unix.Close(fd)
-		os.Remove(mine) // what could be made can be removed
+		os.Remove(mine) // what could be created can be removed
 		return true
 	}
 	seen, found := 0, false
 	filepath.WalkDir(path, func(name string, d os.DirEntry, err error) error {
 		if err != nil {
-			return nil // what is closed is as it should be
+			return nil // an inaccessible path is as it should be
 		}
 		if seen++; seen > most {
 			return filepath.SkipAll

@@ -19,7 +19,7 @@ const (
 	scopes = 1<<0 | 1<<1 // abstract Unix sockets and signals of others
 )
 
-// devices are the device files that every program may expect.
+// devices lists the device files that every program may expect.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // Landlock returns the version of the kernel's Landlock interface; 0: it has none, or it is turned off.
@@ -31,14 +31,14 @@ func Landlock() int {
 	return max(abi, 0)
 }
 
-// Landlock interfaces that brought something a command's walls depend on.
+// Landlock versions that added something a command's walls depend on.
 const (
 	TruncateABI = 3 // before it, truncate(2) needs no right
 	SignalABI   = 6 // before it, a command can signal other processes of its user
 	SocketABI   = 9 // before it, named Unix sockets need no right
 )
 
-// handledBy is every file right that a version of Landlock can deny.
+// handledBy returns every file right that a version of Landlock can deny.
 func handledBy(abi int) uint64 {
 	switch {
 	case abi >= SocketABI:
@@ -110,8 +110,8 @@ func allow(set int, path string, rights uint64) error {
 	return landlock.LandlockAddPathBeneathRule(set, &landlock.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0)
 }
 
-// carve returns the roots without what is hidden below them: a folder that holds something hidden is replaced by what else
-// it holds. Landlock can only allow, and allows everything below.
+// carve returns the roots without what is hidden below them: a folder that contains something hidden is replaced by
+// the rest of its content. Landlock can only allow, and allows everything below a folder.
 func carve(roots, hidden []string) (out []string) {
 	for _, root := range roots {
 		real, err := filepath.EvalSymlinks(root)
@@ -140,7 +140,7 @@ func without(dir string, hidden []string) (out []string) {
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSymlink != 0 {
-			continue // what it leads to is judged where it lies
+			continue // its target is judged at its own path
 		}
 		out = append(out, without(filepath.Join(dir, e.Name()), hidden)...)
 	}

@@ -18,19 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names under which the binary runs as something else.
+// The names under which the binary runs in another role.
 const (
 	Name    = "carillon-minder"
 	becomer = "carillon-command"
 )
 
-// The open files of both: what to do comes in through one, what came of it goes out through the other.
+// The open files of both: instructions come in through one, results go out through the other.
 const (
 	fdIn  = 3
 	fdOut = 4
 )
 
-// This is an init, not a call in main, so that every binary that can start commands, a test's too, can be its own minder.
+// This is an init, not a call in main, so that every binary that can start commands, including test binaries, can be
+// its own minder.
 func init() {
 	if len(os.Args) == 0 {
 		return
@@ -67,7 +68,7 @@ func read(r io.Reader) (s Spec, err error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// tell says how it ended.
+// tell reports how it ended.
 func tell(w io.Writer, e End) {
 	data, err := json.Marshal(e)
 	if err == nil {
@@ -80,7 +81,7 @@ func mind() int {
 	in, out := os.NewFile(fdIn, "in"), os.NewFile(fdOut, "out")
 	unix.CloseOnExec(fdIn)
 	unix.CloseOnExec(fdOut)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE) // only the worker says when it is over
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE) // only the worker decides when it is over
 	spec, err := read(in)
 	if err != nil {
 		tell(out, End{Failed: "the minder was not told what to run: " + err.Error()})
@@ -112,7 +113,7 @@ func mind() int {
 	return 0
 }
 
-// start starts the process that becomes the command, in a session of its own, and waits until it has.
+// start starts the process that becomes the command, in its own session, and waits until it has.
 func start(spec Spec) (pid int, failed *End) {
 	spec.Parent = os.Getpid()
 	var how, what [2]int
@@ -142,7 +143,7 @@ func start(spec Spec) (pid int, failed *End) {
 	return pid, nil
 }
 
-// forget lets go of the command's input and output, so that they end with the command.
+// forget closes the command's input and output, so that they end with the command.
 func forget() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	for fd := range 3 {
@@ -154,7 +155,7 @@ func forget() {
 	}
 }
 
-// obey passes on what the worker asks for: 'T' asks the command to end; when the pipe ends, everything is killed.
+// obey carries out the worker's orders: 'T' asks the command to end; when the pipe ends, everything is killed.
 func obey(in io.Reader, main int, namespace bool) {
 	b := make([]byte, 1)
 	for {
@@ -166,7 +167,7 @@ func obey(in io.Reader, main int, namespace bool) {
 			break
 		}
 	}
-	for { // until the minder ends, since what is killed may have started something
+	for { // until the minder ends, since a dying process may have started another
 		unix.Kill(-main, unix.SIGKILL)
 		killAll(namespace)
 		time.Sleep(10 * time.Millisecond)
@@ -191,7 +192,7 @@ func reap(main int) (e End) {
 	}
 }
 
-// sweep kills what the command left behind, and says how much that was.
+// sweep kills what the command left behind, and returns how many processes that was.
 func sweep(namespace bool) int {
 	left := 0
 	for range 2000 { // two seconds and more
@@ -211,7 +212,7 @@ func sweep(namespace bool) int {
 	return left
 }
 
-// killAll kills every process below the minder, as far as one look shows them.
+// killAll kills every process below the minder that one scan finds.
 func killAll(namespace bool) {
 	if namespace {
 		unix.Kill(-1, unix.SIGKILL) // all in the namespace but its first process
@@ -244,7 +245,7 @@ func parentOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	at := bytes.LastIndexByte(data, ')') // the name before it may hold anything
+	at := bytes.LastIndexByte(data, ')') // the name before it may contain anything
 	if at < 0 {
 		return 0
 	}

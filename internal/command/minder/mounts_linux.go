@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seclude gives the minder's namespaces what is theirs: a /proc with their own processes, covers over what commands are not
-// to see, and a loopback device. A /proc that is not required and cannot be mounted, as in many containers, stays the host's.
+// seclude prepares the minder's namespaces: a /proc with their own processes, covers over what commands must not see,
+// and a loopback device. If /proc is optional and cannot be mounted, as in many containers, it stays the host's.
 func seclude(spec Spec) error {
 	if spec.Network {
 		if err := loopback(); err != nil {
@@ -38,7 +38,7 @@ func seclude(spec Spec) error {
 	return nil
 }
 
-// ownFolders opens the command's own folders, before something covers the way to them.
+// ownFolders opens the command's own folders before something covers the path to them.
 func ownFolders(spec Spec) (map[string]int, error) {
 	own := map[string]int{}
 	for _, path := range spec.Own {
@@ -55,7 +55,7 @@ func ownFolders(spec Spec) (map[string]int, error) {
 func cover(path string, own map[string]int) error {
 	info, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission): // out of the command's reach, too
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission): // the command cannot reach it either
 		return nil
 	case err != nil:
 		return err

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unlisted is an error of a program that is not on the list.
+// unlisted is the error of a program that is not on the list.
 type unlisted struct{ path, digest string }
 
 func (u *unlisted) Error() string {
@@ -36,8 +36,8 @@ func run(spec Spec) error {
 	return &os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, spec.Args, spec.Env)}
 }
 
-// listed returns a path by which exactly the program that was looked at is run, if its digest is on the list. It names an open
-// file, so another that takes its place meanwhile is not run; and what the command's user could write to is copied first.
+// listed returns a path through which exactly the examined program is run, if its digest is on the list. The path
+// names an open file, so a replacement is not run; and a file that the command's user could write to is copied first.
 func listed(path string, digests []string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,14 +88,14 @@ func writable(f *os.File, info os.FileInfo) bool {
 	return !ok || int(st.Uid) == os.Geteuid() || unix.Access(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.W_OK) == nil
 }
 
-// memory opens a file without a name. That of a script stays open, for what interprets it.
+// memory opens an anonymous file. That of a script stays open, for its interpreter.
 func memory(script bool) (int, error) {
 	flags := unix.MFD_ALLOW_SEALING | unix.MFD_CLOEXEC
 	if script {
 		flags &^= unix.MFD_CLOEXEC
 	}
 	fd, err := unix.MemfdCreate("program", flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // a kernel that knows no other than executable ones
+	if errors.Is(err, unix.EINVAL) { // a kernel that knows only executable ones
 		fd, err = unix.MemfdCreate("program", flags)
 	}
 	return fd, err
@@ -118,7 +118,7 @@ func (w fdWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// find is the program's path: as it is, or from the command's own PATH.
+// find returns the program's path: as given, or from the command's own PATH.
 func find(spec Spec) (string, error) {
 	name := spec.Args[0]
 	if strings.Contains(name, "/") {
@@ -132,7 +132,7 @@ func find(spec Spec) (string, error) {
 		}
 		for _, dir := range filepath.SplitList(list) {
 			if !filepath.IsAbs(dir) {
-				continue // what a job left in its folder is no program of the machine
+				continue // files that a job left in its folder are not programs of the machine
 			}
 			full := filepath.Join(dir, name)
 			info, err := os.Stat(full)
@@ -148,7 +148,7 @@ func find(spec Spec) (string, error) {
 	return "", &os.PathError{Op: "find", Path: name, Err: seen}
 }
 
-// wording says why a program did not start.
+// wording describes why a program did not start.
 func wording(spec Spec, err error) string {
 	name, more := spec.Args[0], ""
 	if spec.Files != nil {

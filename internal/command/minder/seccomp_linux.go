@@ -12,7 +12,7 @@ import (
 // newNamespaces are the flags of clone and unshare that make namespaces. clone has no bit for one of time.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// denied are the calls that no command needs and that reach into other processes or the kernel.
+// denied lists the calls that no command needs and that affect other processes or the kernel.
 var denied = []uintptr{
 	// Other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
@@ -30,7 +30,7 @@ var denied = []uintptr{
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 }
 
-// Where the kernel puts what a filter looks at.
+// Where the kernel puts the data that a filter examines.
 const (
 	atCall = 0
 	atArch = 4
@@ -69,7 +69,7 @@ func (f *filter) call(nr uintptr, e unix.Errno) {
 // test is a condition on the low half of an argument.
 type test struct {
 	arg   uint32
-	mask  uint32 // of the bits that are looked at
+	mask  uint32 // of the bits to test
 	any   bool   // refuse when any of them is set
 	not   bool   // refuse when they are not value
 	value uint32
@@ -96,7 +96,7 @@ func (f *filter) callIf(nr uintptr, t test, e unix.Errno) {
 
 const every = ^uint32(0)
 
-// program is the filter of a command: everything is allowed but what it names.
+// program returns the filter of a command: everything is allowed except what it names.
 func program(noSockets, noTruncate bool) filter {
 	var f filter
 	f.load(atArch)
@@ -113,7 +113,7 @@ func program(noSockets, noTruncate bool) filter {
 	for _, nr := range deniedHere {
 		f.call(nr, unix.EPERM)
 	}
-	f.call(unix.SYS_CLONE3, unix.ENOSYS) // its flags are out of a filter's reach; programs fall back to clone
+	f.call(unix.SYS_CLONE3, unix.ENOSYS) // a filter cannot see its flags; programs fall back to clone
 	f.callIf(unix.SYS_CLONE, test{arg: 0, mask: newNamespaces, any: true}, unix.EPERM)
 	f.callIf(unix.SYS_UNSHARE, test{arg: 0, mask: newNamespaces | unix.CLONE_NEWTIME, any: true}, unix.EPERM)
 	f.callIf(unix.SYS_PRLIMIT64, test{arg: 0, mask: every, not: true, value: 0}, unix.EPERM) // of other processes
@@ -122,7 +122,7 @@ func program(noSockets, noTruncate bool) filter {
 	f.callIf(unix.SYS_SOCKET, test{arg: 0, mask: every, value: unix.AF_VSOCK}, unix.EAFNOSUPPORT) // no namespace holds it
 	if noSockets {
 		f.callIf(unix.SYS_SOCKET, test{arg: 0, mask: every, value: unix.AF_UNIX}, unix.EACCES)
-		for _, kind := range []uint32{unix.SOCK_DGRAM, unix.SOCK_RAW} { // a pair of these can be sent elsewhere
+		for _, kind := range []uint32{unix.SOCK_DGRAM, unix.SOCK_RAW} { // one of a pair can be reconnected elsewhere
 			f.callIf(unix.SYS_SOCKETPAIR, test{arg: 1, mask: 0xf, value: kind}, unix.EACCES)
 		}
 	}

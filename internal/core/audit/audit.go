@@ -1,15 +1,13 @@
-// Package audit holds what is kept of every change that someone asked for: who,
-// what, from where and when, with what was before and what is after.
+// Package audit records every change that someone asked for: who, what, from where and when, with the state before
+// and after.
 //
-// Entries are written with the changes they are about, and never again. So that
-// nobody can change or remove one unnoticed, they are sealed, a few at a time and
-// in the order in which they were written: a seal lists the sums of its entries
-// and is itself summed up together with the seal before it. Each tenant has a
-// chain of its own. Verify finds the first entry that is not as it was sealed.
+// Entries are written with the changes they describe, and never modified. So that nobody can change or remove one
+// unnoticed, they are sealed, a few at a time and in the order in which they were written: a seal lists the sums of
+// its entries and is itself summed up together with the seal before it. Each tenant has its own chain. Verify finds
+// the first entry that does not match its seal.
 //
-// A chain proves that nothing was changed in the middle of it. Whoever can
-// write to the database may cut off its end, or make a whole new one; the sum of
-// the latest seal, kept elsewhere, shows that.
+// A chain proves that nothing was changed in the middle of it. Anyone who can write to the database may cut off its
+// end, or make a whole new one; the sum of the latest seal, kept elsewhere, reveals that.
 package audit
 
 import (
@@ -23,7 +21,7 @@ import (
 
 // Entry is one change.
 type Entry struct {
-	Seq     int64 // its place, given by the store: later ones have greater numbers
+	Seq     int64 // its position, given by the store: later ones have greater numbers
 	Tenant  tenant.ID
 	At      time.Time
 	By      string // the name of the credential
@@ -31,16 +29,16 @@ type Entry struct {
 	Key     string // the id of the API key; "" for none
 	From    string // the address that the request came from
 	Request string // its id
-	Action  string // what was done to what, such as "job.create"
-	Object  string // the id or the name of what it was done to
-	Count   int    // how many: of a batch of jobs, Object is the first
+	Action  string // the action, such as "job.create"
+	Object  string // the id or the name of its object
+	Count   int    // how many objects: of a batch of jobs, Object is the first
 	Detail  []byte // before and after, as JSON without secrets; nil: neither
 }
 
 // Sum is the digest of an entry.
 type Sum [16]byte
 
-// Sum is the entry's digest: over every field, each with its length.
+// Sum returns the entry's digest: over every field, each with its length.
 func (e *Entry) Sum() Sum {
 	h := sha256.New()
 	var n [8]byte
@@ -58,7 +56,7 @@ func (e *Entry) Sum() Sum {
 	return Sum(h.Sum(nil)[:16])
 }
 
-// Mark is an entry as a seal lists it.
+// Mark is an entry as listed in a seal.
 type Mark struct {
 	Seq int64
 	Sum Sum
@@ -76,7 +74,7 @@ type Seal struct {
 	Hash   [32]byte
 }
 
-// Close is the seal over entries, in order, that follows another; the zero Seal before the first.
+// Close returns the seal over entries, in order, after the previous seal; that is the zero Seal for the first.
 func Close(prev Seal, entries []Entry, at time.Time) Seal {
 	s := Seal{Tenant: entries[0].Tenant, Number: prev.Number + 1, At: at, Marks: make([]Mark, len(entries)), Prev: prev.Hash}
 	for i := range entries {
@@ -99,13 +97,13 @@ func (s *Seal) sum() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// First and Last are the places of the first and of the last entry; a seal has at least one.
+// First returns the position of the first entry; a seal has at least one.
 func (s *Seal) First() int64 { return s.Marks[0].Seq }
 
-// Last is the place of the last entry.
+// Last returns the position of the last entry.
 func (s *Seal) Last() int64 { return s.Marks[len(s.Marks)-1].Seq }
 
-// EncodeMarks is the stored form of marks.
+// EncodeMarks returns the stored form of marks.
 func EncodeMarks(ms []Mark) []byte {
 	b := make([]byte, 0, len(ms)*markSize)
 	for _, m := range ms {
@@ -114,7 +112,7 @@ func EncodeMarks(ms []Mark) []byte {
 	return b
 }
 
-// DecodeMarks reads it. What is cut off at the end is no mark, and so changes the seal's sum.
+// DecodeMarks reads the stored form. An incomplete mark at the end is dropped, which changes the seal's sum.
 func DecodeMarks(b []byte) []Mark {
 	ms := make([]Mark, 0, len(b)/markSize)
 	for ; len(b) >= markSize; b = b[markSize:] {
@@ -132,9 +130,8 @@ type Broken struct {
 
 func (b *Broken) Error() string { return fmt.Sprintf("seal %d, entry %d: %s", b.Seal, b.Seq, b.Why) }
 
-// Verify checks a seal that is to follow another one, and the entries that are stored from its first to its last. Nil if
-// all returns as it was sealed. Before the first seal that is still kept, prev has only its number and what it is expected to
-// sum up to.
+// Verify checks a seal against the previous one and against the entries stored from its first to its last. It returns
+// nil if everything matches. For the oldest seal that is still kept, prev has only its number and its expected sum.
 func Verify(prev Seal, s Seal, entries []Entry) *Broken {
 	switch {
 	case s.Number != prev.Number+1:

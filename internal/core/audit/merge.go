@@ -9,7 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Other is a request that shares an entry: the same credential did the same from the same address, in the same commit.
+// Other is a request that shares an entry: the same credential did the same from the same address, in the same
+// commit.
 type Other struct {
 	Request string
 	Object  string
@@ -19,8 +20,8 @@ type Other struct {
 // maxOthers bounds how many requests share an entry.
 const maxOthers = 500
 
-// Merge joins entries of one commit that differ only in their requests and what these were about, so that many requests
-// at once cost a row, and not a row each. What joins the first is listed in its detail, see Others.
+// Merge joins entries of one commit that differ only in their requests and objects, so that many concurrent requests
+// cost one row instead of one each. The detail of the first entry lists the joined ones, see Others.
 func Merge(all []*Entry) []*Entry {
 	if len(all) < 2 {
 		return all
@@ -43,7 +44,7 @@ func Merge(all []*Entry) []*Entry {
 		k := kind{e.Tenant, e.By, e.Key, e.From, e.Action, e.Role}
 		g := groups[k]
 		if g == nil || g.n == maxOthers {
-			first := *e // the caller's stay as they are: they may be retried
+			first := *e // the caller's entries stay as they are: they may be retried
 			g = &group{first: &first}
 			groups[k], order = g, append(order, g)
 			continue

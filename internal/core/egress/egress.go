@@ -1,9 +1,7 @@
-// Package egress decides from a URL alone whether callbacks may go there: by
-// its scheme and its port.
+// Package egress decides from the scheme and the port of a URL whether callbacks may go there.
 //
-// Servers ask it when a URL is stored, so that whoever stores it learns of it
-// at once. Workers ask it again for each connection, when names have been
-// resolved and addresses can be judged, too. It never resolves a name.
+// Servers ask it when a URL is stored, so that the user learns of a refusal at once. Workers ask it again for each
+// connection, when names have been resolved and addresses can be checked, too. It never resolves a name.
 package egress
 
 import (
@@ -16,7 +14,7 @@ import (
 	"strings"
 )
 
-// otherServices are ports at which no web server is expected and at which an HTTP request could do harm: those that browsers
+// otherServices lists ports at which no web server is expected and an HTTP request could do harm: those that browsers
 // refuse (WHATWG Fetch, "bad port"), without 0.
 var otherServices = map[int]bool{
 	1: true, 7: true, 9: true, 11: true, 13: true, 15: true, 17: true, 19: true, 20: true, 21: true, 22: true, 23: true, 25: true, 37: true, 42: true, 43: true, 53: true, 69: true, 77: true, 79: true, 87: true, 95: true,
@@ -25,8 +23,8 @@ var otherServices = map[int]bool{
 	1719: true, 1720: true, 1723: true, 2049: true, 3659: true, 4045: true, 4190: true, 5060: true, 5061: true, 6000: true, 6566: true, 6665: true, 6666: true, 6667: true, 6668: true, 6669: true, 6679: true, 6697: true, 10080: true,
 }
 
-// RefusePort says why a port may not be called, or nothing where it may be. It must be in the list; without a list it must not
-// belong to another service.
+// RefusePort returns why a port may not be called, or "" if it may. It must be in the list; without a list it must
+// not belong to another service.
 func RefusePort(allowed []int, port int) (why string) {
 	switch {
 	case slices.Contains(allowed, port):
@@ -39,17 +37,17 @@ func RefusePort(allowed []int, port int) (why string) {
 	return ""
 }
 
-// Rules say where callbacks may go.
+// Rules restrict where callbacks may go.
 type Rules struct {
-	HTTPSOnly bool  // the server's callbacks go over https only
+	HTTPSOnly bool  // the server's callbacks must use https
 	Ports     []int // none: all but those of other services
 
-	// Named are private ranges that an operator allows. Without a list of ports they are reached at every port.
+	// Named lists private ranges that an operator allows. Without a list of ports they may be called at every port.
 	Named    []netip.Prefix
 	Loopback bool // and so is this host
 }
 
-// Unknown are rules of servers whose settings are not at hand: only a tenant's own refuse anything.
+// Unknown is the rules of servers whose settings are not available: only a tenant's own rules refuse anything.
 func Unknown() Rules {
 	return Rules{Named: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, Loopback: true}
 }
@@ -60,11 +58,11 @@ type Tenant struct {
 	Named     []netip.Prefix // private ranges for it alone
 }
 
-// Problem describes what is wrong with a URL. Value repeats as much of it as is not secret.
+// Problem describes what is wrong with a URL. Value contains only its non-secret part.
 type Problem struct{ Value, Want string }
 
-// Refuse says why a URL may not be called, or nil where it may be as far as the URL shows. It asks for the tenant only where
-// that matters. What is no URL is not its business.
+// Refuse returns why a URL may not be called, or nil if it may, as far as the URL shows. It loads the tenant only if
+// needed. It ignores texts that are not URLs.
 func (r Rules) Refuse(raw string, of func() (Tenant, error)) (*Problem, error) {
 	if rest, ok := strings.CutPrefix(raw, "https://"); ok && len(r.Ports) == 0 {
 		if host := rest[:cmp.Or(strings.IndexAny(rest, "/?#")+1, len(rest)+1)-1]; !strings.Contains(host, ":") {
@@ -112,8 +110,8 @@ func (r Rules) Refuse(raw string, of func() (Tenant, error)) (*Problem, error) {
 	return &Problem{shown, fmt.Sprintf("a URL with another port: callbacks may not go to port %d, because %s", port, why)}, nil
 }
 
-// spares reports whether a host may be in one of the ranges that are reached at every port. Where a name leads is known when it is
-// dialled only.
+// spares reports whether a host may be in one of the ranges that are allowed at every port. The addresses of a name
+// are known only when it is dialled.
 func (r Rules) spares(host string, named []netip.Prefix) bool {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

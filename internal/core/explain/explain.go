@@ -1,10 +1,10 @@
-// Package explain says why an execution waits, what it does, or how it ended: one sentence for people, and the facts in it
-// for programs.
+// Package explain explains why an execution waits, what it is doing, or how it ended: one sentence for people, and
+// its facts for programs.
 //
-// Whoever asks hands in what is known: the execution with its attempts and events, its job and, of one that is due and
-// waits, the workers, the limits over it and how far they are used. The first thing that keeps it from starting is the
-// answer, in the order in which it would have to give way. An instant at which it will start is named only where it
-// follows from that; what cannot be known stays unknown.
+// Whoever asks hands in what is known: the execution with its attempts and events, its job and, of one that is due
+// and waits, the workers, the limits over it and how far they are used. The first thing that keeps it from starting
+// is the answer, in the order in which it would have to give way. An instant at which it will start is named only
+// where it follows from that; what cannot be known stays unknown.
 //
 // It never asks for anything itself, and decides nothing: what it says has no effect on what happens.
 package explain
@@ -19,15 +19,17 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 )
 
-// Code gives the reason in a word.
+// Code is the reason as one word.
 type Code string
 
-// Why an execution waits, what it does, or how it ended.
+// The reasons why an execution waits, what it is doing, or how it ended.
 const (
 	NotDue      Code = "NOT_DUE"
 	Paused      Code = "JOB_PAUSED"
+	Parents     Code = "WAITING_FOR_PARENTS"
 	QueuePaused Code = "QUEUE_PAUSED"
 	Overlap     Code = "OVERLAP"
 	NoWorkers   Code = "NO_WORKERS"
@@ -60,15 +62,24 @@ type Situation struct {
 	Events    []job.Event // as stores keep them
 	Job       job.Job     // zero: it is gone
 	Now       time.Time
+	Run       *Run  // of a workflow; nil: it is none, or has not begun
+	Node      *Node // nil: it is not a node of a workflow
+
+	// Of one that waits, and whose job depends on others.
+	Condition workflow.Condition
+	Missing   []Parent // those that have not ended as the condition asks
 
 	// Of one that is due and waits, see Waits.
 	Workers []job.Worker // that may serve the tenant
 	Pause   job.Pause    // of its queue
-	Limits  []Limit      // that it is under, the widest first
-	Ahead   int          // of its tenant and class start before it
+	Limits  []Limit      // the limits that apply to it, widest first
+	Ahead   int          // how many of its tenant and class start before it
 	More    bool         // at least
 	Average time.Duration
 }
+
+// Parent is a job that another depends on.
+type Parent struct{ Key, Name string }
 
 // Limit is a limit over an execution, and how far it is used.
 type Limit struct {
@@ -77,38 +88,39 @@ type Limit struct {
 	Key     string // the expression
 	Max     int    // at once; 0: any number
 	Running int
-	Held    []Held // what other servers have of it, where that leaves none for the one that would start the execution
+	Held    []Held // the parts of it that other servers hold, if that leaves none for the server that would start the execution
 	Rate    job.Rate
 	Wait    time.Duration // until the rate lets one more start
 }
 
-// Held says how much of a concurrency limit a server holds for itself.
+// Held is a server's share of a concurrency limit.
 type Held struct {
 	Server string
 	Shares int
 }
 
-// Why says why an execution waits, what it does, or how it ended.
+// Why explains why an execution waits, what it is doing, or how it ended.
 type Why struct {
 	Code  Code
 	Text  string    // one sentence
 	Since time.Time // zero: not known
-	Start time.Time // when it is likely to start; zero: not known, or never
+	Start time.Time // when it is likely to start; zero: unknown, or never
 	Facts Facts
 }
 
 // Facts holds the facts behind the sentence.
 type Facts struct {
-	Until       time.Time // when what keeps it gives way, if that is known
+	Until       time.Time // when the obstacle ends, if that is known
 	Attempt     int
 	MaxAttempts int
 	Error       *job.Error
 	ExitCode    *int
-	Reason      string // of a pause, a cancel or a skip
+	Reason      string // of a pause, a cancellation or a skip
 	By          string // who paused its queue
 	Worker      job.WorkerID
 	Progress    *job.Progress
 	Needs       *job.Needs
+	Parents     []string // the keys, or else the names, of the jobs that it waits for
 	Lacks       []string // what no worker has, of what it needs
 	Workers     int      // that live
 	Matching    int      // of those, that could run it
@@ -117,9 +129,13 @@ type Facts struct {
 	Limit       *Limit
 	Ahead       *int
 	More        bool
+	Run         job.ExecutionID // the run that it is, or that it is a node of; zero: none
+	Node        string
+	Item        *int // of the node's map
+	Nodes       []NodeWhy
 }
 
-// Waits reports whether an execution is due and waits, so that workers and limits may be why.
+// Waits reports whether an execution is due and waiting, so that workers and limits may be why.
 func Waits(e job.Execution, now time.Time) bool {
 	return (e.Status == job.Pending || e.Status == job.Retrying) && !e.DueAt.After(now)
 }
@@ -131,14 +147,22 @@ func Of(s Situation) Why {
 	switch {
 	case e.Status.Final():
 		w.ended(&s)
+		if s.Run != nil {
+			w.Facts.Run, w.Facts.Nodes = s.Run.ID, s.Run.nodes()
+		}
+	case s.Run != nil:
+		w.goes(&s)
 	case e.Status == job.Running || e.Status == job.Cancelling:
 		w.runs(&s)
-	case e.Status == job.Waiting || s.Job.State == job.Paused && e.Trigger.OfItself() && e.Trigger != job.ByBackfill: // which its job's pause holds, though perhaps not yet in the store
+	case e.Status == job.Waiting || s.Job.State == job.Paused && e.Trigger.OfItself() && e.Trigger != job.ByBackfill: // held by its job's pause, though perhaps not yet in the store
 		w.held(&s)
 	case e.DueAt.After(s.Now):
 		w.later(&s)
 	default:
 		w.waits(&s)
+	}
+	if s.Node != nil {
+		w.within(s.Node)
 	}
 	return w
 }
@@ -147,11 +171,16 @@ func (w *Why) say(code Code, format string, args ...any) {
 	w.Code, w.Text = code, fmt.Sprintf(format, args...)
 }
 
-// held is for what its job's pause holds back.
+// held explains an execution held back by its job's pause.
 func (w *Why) held(s *Situation) {
 	j := &s.Job
 	w.Since, w.Facts.Reason, w.Facts.Until = j.PausedAt, j.PauseNote, j.PausedTill
-	if j.State != job.Paused {
+	switch {
+	case j.State == job.Paused:
+	case len(s.Missing) > 0:
+		w.parents(s)
+		return
+	default:
 		w.say(Paused, "It is held back, and is let go with its job.")
 		return
 	}
@@ -167,6 +196,28 @@ func (w *Why) held(s *Situation) {
 		text += fmt.Sprintf(" (%s)", j.PauseNote)
 	}
 	w.say(Paused, "%s, and what its schedule fired waits for that to end.", text)
+}
+
+// parents is for what waits for the jobs that its job depends on.
+func (w *Why) parents(s *Situation) {
+	w.Since = s.Execution.DueAt
+	for _, p := range s.Missing {
+		name := fmt.Sprintf("%q", p.Name)
+		if p.Key != "" {
+			name = p.Key
+		}
+		w.Facts.Parents = append(w.Facts.Parents, name)
+	}
+	names := w.Facts.Parents
+	const most = 10
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most:most], fmt.Sprintf("%d more", more))
+	}
+	ended := map[workflow.Condition]string{workflow.OnFailed: "failed", workflow.OnEnd: "ended"}[s.Condition]
+	if ended == "" {
+		ended = "succeeded"
+	}
+	w.say(Parents, "It waits for the jobs that its job depends on: since its job last fired, these have not %s: %s.", ended, strings.Join(names, ", "))
 }
 
 // later is for what is not due.
@@ -204,7 +255,7 @@ const putOff = "is taken to be down after"
 // limited is part of a worker's message about a call over its host's limit.
 const limited = " are put off: "
 
-// last is the last attempt that failed or was lost, or the snooze that came behind it.
+// last returns the last attempt that failed or was lost, or the snooze after it.
 func (s *Situation) last() (a *job.PastAttempt, snoozed *job.Event) {
 	if n := len(s.Attempts); n > 0 {
 		a = &s.Attempts[n-1]
@@ -218,7 +269,7 @@ func (s *Situation) last() (a *job.PastAttempt, snoozed *job.Event) {
 	return a, snoozed
 }
 
-// waits is for what is due and not running.
+// waits explains an execution that is due and not running.
 func (w *Why) waits(s *Situation) {
 	e := &s.Execution
 	needs := e.Class.Needs()
@@ -231,7 +282,8 @@ func (w *Why) waits(s *Situation) {
 		w.halted(s)
 		return
 	}
-	if !w.servable(s) {
+	runs := needs.Target == job.Workflow // the servers themselves begin it
+	if !runs && !w.servable(s) {
 		return
 	}
 	for i := range s.Limits {
@@ -243,6 +295,10 @@ func (w *Why) waits(s *Situation) {
 	many := strconv.Itoa(s.Ahead)
 	if s.More {
 		many = "more than " + many
+	}
+	if runs {
+		w.say(Ready, "It has been due for %s. The servers begin runs themselves, so it may begin at any moment; %s of the tenant's are to start before it.", about(s.Now.Sub(e.DueAt)), many)
+		return
 	}
 	free := f.Slots - f.Busy
 	if free <= 0 {
@@ -260,7 +316,7 @@ func (w *Why) waits(s *Situation) {
 	}
 }
 
-// halted is for what its queue's pause holds back.
+// halted explains an execution held back by its queue's pause.
 func (w *Why) halted(s *Situation) {
 	p := &s.Pause
 	f := &w.Facts
@@ -278,12 +334,12 @@ func (w *Why) halted(s *Situation) {
 	w.say(QueuePaused, "%s", sentence(text))
 }
 
-// servable reports whether a worker could run it, and says what is missing if none could.
+// servable reports whether a worker could run it, and what is missing if none could.
 func (w *Why) servable(s *Situation) bool {
 	f := &w.Facts
 	needs := f.Needs
 	var live []job.Worker
-	leaving := 0 // could run it, and take nothing new
+	leaving := 0 // workers that could run it but take no new work
 	for _, x := range s.Workers {
 		state := x.State(s.Now)
 		if (state == job.WorkerDraining || state == job.WorkerCordoned) && x.Serves(s.Execution.Tenant, s.Execution.Class) {
@@ -319,7 +375,7 @@ func (w *Why) servable(s *Situation) bool {
 	return false
 }
 
-// lacks names what no worker has, of what an execution needs.
+// lacks names the requirements of an execution that no worker meets.
 func lacks(live []job.Worker, t tenant.ID, needs job.Needs) (out []string) {
 	everywhere := slices.Clone(live) // as if they took every queue
 	for i := range everywhere {
@@ -378,7 +434,7 @@ func (w *Why) limited(s *Situation, l *Limit) bool {
 	return true
 }
 
-// held says who has how much of a limit.
+// held lists the holders of a limit and their shares.
 func (l *Limit) held() string {
 	var who []string
 	n := 0
@@ -392,12 +448,12 @@ func (l *Limit) held() string {
 	return fmt.Sprintf("%d of %d shares are held by servers %s", n, l.Max, strings.Join(who, ", "))
 }
 
-// overlaps reports whether a limit is there because of the job's overlap policy.
+// overlaps reports whether a limit comes from the job's overlap policy.
 func (s *Situation) overlaps(l *Limit) bool {
 	return l.Scope == "job" && l.Max == 1 && (s.Job.Overlap == job.OverlapQueue || s.Job.Overlap == job.OverlapReplace) && s.Job.MaxConcurrent != 1
 }
 
-// runs is for what a worker, or its target, has.
+// runs explains an execution held by a worker or its target.
 func (w *Why) runs(s *Situation) {
 	e := &s.Execution
 	w.Since, w.Facts.Worker, w.Facts.Progress = e.LeasedAt, e.Worker, e.Progress
@@ -428,7 +484,7 @@ func (w *Why) runs(s *Situation) {
 	w.say(Running, "Attempt %d of %d has run for %s%s.", e.Attempt, e.MaxAttempts, about(s.Now.Sub(e.LeasedAt)), text)
 }
 
-// ended is for what has finished.
+// ended explains a finished execution.
 func (w *Why) ended(s *Situation) {
 	e := &s.Execution
 	f := &w.Facts
@@ -460,6 +516,10 @@ func (w *Why) ended(s *Situation) {
 		if f.Reason == "" {
 			f.Reason = message(e.Error)
 		}
+		if !e.PassedOver() {
+			w.say(Skipped, "Its worker found nothing to do, at %s%s.", instant(e.FinishedAt), because(f.Reason))
+			break
+		}
 		text := "The instant " + instant(e.ScheduledAt)
 		if n := e.Metadata["count"]; n != "" {
 			text = fmt.Sprintf("%s instants from %s to %s", n, e.Metadata["from"], e.Metadata["to"])
@@ -473,7 +533,7 @@ func (w *Why) ended(s *Situation) {
 	}
 }
 
-// failed is for what failed for good.
+// failed explains an execution that failed for good.
 func (w *Why) failed(s *Situation, cause string) {
 	e := &s.Execution
 	reason, _ := job.Dead(e.Status, e.Error, e.Tries, e.MaxAttempts)
@@ -500,7 +560,7 @@ func message(e *job.Error) string {
 
 var exits = regexp.MustCompile(`exit(?:ed with)? (?:status|code) (\d+)`)
 
-// exitCode is the exit code of a command that an error tells of.
+// exitCode returns the exit code of a command from its error.
 func exitCode(e *job.Error) *int {
 	if e == nil || e.Type != job.ExitCode {
 		return nil
@@ -528,7 +588,7 @@ func sentence(s string) string { return strings.TrimRight(s, ". \n") + "." }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// about is a span as people say it.
+// about formats a duration for people.
 func about(d time.Duration) string {
 	switch {
 	case d < time.Second:

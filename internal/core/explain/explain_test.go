@@ -101,6 +101,11 @@ func TestExplain(t *testing.T) {
 		"triggered during a pause": {
 			waiting(func(s *explain.Situation) { s.Execution.Trigger, s.Job = job.ByHand, job.Job{State: job.Paused} }), explain.Ready, nil, now,
 		},
+		"a run": {
+			waiting(func(s *explain.Situation) {
+				s.Workers, s.Execution.Class = nil, job.Needs{Target: job.Workflow, Queue: "mail"}.Class()
+			}), explain.Ready, []string{"begin at any moment"}, time.Time{},
+		},
 		"no worker":     {waiting(func(s *explain.Situation) { s.Workers = nil }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
 		"a dead worker": {waiting(func(s *explain.Situation) { s.Workers[0].ExpiresAt = now.Add(-time.Second) }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
 		"all drain":     {waiting(func(s *explain.Situation) { s.Workers[0].Draining = true }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
@@ -184,8 +189,11 @@ func TestExplain(t *testing.T) {
 		"poison":        {finished(job.Failed, &job.Error{Type: job.Poison, Message: "lost"}, func(s *explain.Situation) { s.Execution.Lost = 3 }), explain.Poison, []string{"3 times"}, time.Time{}},
 		"cancelled":     {finished(job.Cancelled, &job.Error{Type: job.CancelledError, Message: "cancelled by ann"}), explain.Cancelled, []string{"while it ran", "(cancelled by ann)"}, time.Time{}},
 		"by force":      {finished(job.Cancelled, nil, func(s *explain.Situation) { s.Events = []job.Event{{Kind: job.EventForced}} }), explain.Cancelled, []string{"by force"}, time.Time{}},
-		"skipped":       {finished(job.Skipped, nil, func(s *explain.Situation) { s.Execution.Metadata = map[string]string{"reason": "overlap"} }), explain.Skipped, []string{"did not fire (overlap)"}, time.Time{}},
-		"expired":       {finished(job.Expired, nil), explain.Expired, []string{"was due at 2026-03-04 11:59:00Z"}, time.Time{}},
+		"nothing to do": {finished(job.Skipped, &job.Error{Message: "no new files"}, func(*explain.Situation) {}), explain.Skipped, []string{"found nothing to do", "(no new files)"}, time.Time{}},
+		"skipped": {finished(job.Skipped, nil, func(s *explain.Situation) {
+			s.Execution.Metadata, s.Execution.StartedAt = map[string]string{"reason": "overlap"}, time.Time{}
+		}), explain.Skipped, []string{"did not fire (overlap)"}, time.Time{}},
+		"expired": {finished(job.Expired, nil), explain.Expired, []string{"was due at 2026-03-04 11:59:00Z"}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := explain.Of(c.s)

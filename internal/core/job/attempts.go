@@ -24,7 +24,8 @@ const (
 	AttemptFailed    AttemptStatus = "FAILED"
 	AttemptTimedOut  AttemptStatus = "TIMED_OUT"
 	AttemptCancelled AttemptStatus = "CANCELLED"
-	AttemptLost      AttemptStatus = "LOST" // its lease ended without a result
+	AttemptSkipped   AttemptStatus = "SKIPPED" // there was nothing to do
+	AttemptLost      AttemptStatus = "LOST"    // its lease ended without a result
 )
 
 // Tried is one attempt of an execution, running or ended.
@@ -46,7 +47,7 @@ func (a Tried) Duration(now time.Time) time.Duration {
 	return max(0, now.Sub(a.StartedAt))
 }
 
-// Tried is the record as one of an execution's attempts.
+// Tried returns the record as one of an execution's attempts.
 func (a PastAttempt) Tried() Tried {
 	status := AttemptFailed
 	switch a.Error.Type {
@@ -58,8 +59,8 @@ func (a PastAttempt) Tried() Tried {
 	return Tried{a.Token, a.Number, a.Worker, status, a.StartedAt, a.EndedAt, &a.Error}
 }
 
-// Attempts lists every attempt of an execution, earliest first: those that failed or were lost, of which stores keep
-// records, and the one that runs or was the last, which follows from the execution's own row and from what was kept of it.
+// Attempts lists every attempt of an execution, oldest first: those that failed or were lost, which stores record,
+// and the running or last one, which is derived from the execution's own row and records.
 func (e Execution) Attempts(past []PastAttempt, kept []Event) []Tried {
 	out := make([]Tried, 0, len(past)+1)
 	for _, a := range past {
@@ -79,6 +80,8 @@ func (e Execution) Attempts(past []PastAttempt, kept []Event) []Tried {
 		a.Status = AttemptTimedOut
 	case Cancelled:
 		a.Status = AttemptCancelled
+	case Skipped:
+		a.Status = AttemptSkipped
 	case Running, Cancelling:
 		for _, k := range kept {
 			if k.Kind == EventParked && k.Token == e.Token {
@@ -91,8 +94,8 @@ func (e Execution) Attempts(past []PastAttempt, kept []Event) []Tried {
 	return append(out, a)
 }
 
-// newest reports whether the execution's newest attempt is one that past does not tell of: it runs, or was the last. One
-// that was handed back or snoozed raised no number, so it is not.
+// newest reports whether past omits the execution's newest attempt, because it is running or was the last. An attempt
+// that was handed back or snoozed raised no number, so it does not count.
 func (e Execution) newest(past []PastAttempt) bool {
 	if e.LeasedAt.IsZero() || !e.holds() {
 		return false
@@ -107,7 +110,7 @@ func (e Execution) newest(past []PastAttempt) bool {
 	return e.Attempt > last
 }
 
-// holds reports whether the newest lease still holds, or was held to the end.
+// holds reports whether the newest lease is still held, or was held to the end.
 func (e Execution) holds() bool {
 	return e.Status == Running || e.Status == Cancelling || e.Status.Final() && !e.StartedAt.IsZero()
 }

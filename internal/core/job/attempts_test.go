@@ -19,6 +19,7 @@ func TestAttemptsOfAnExecution(t *testing.T) {
 	}{
 		"succeeded":   {change: func(e *Execution) { e.Status = Succeeded }, want: AttemptSucceeded},
 		"cancelled":   {change: func(e *Execution) { e.Status, e.Error = Cancelled, why }, want: AttemptCancelled},
+		"skipped":     {change: func(e *Execution) { e.Status, e.Error = Skipped, why }, want: AttemptSkipped},
 		"timed out":   {change: func(e *Execution) { e.Status = TimedOut }, want: AttemptTimedOut},
 		"expired":     {change: func(e *Execution) { e.Status = Expired }, want: AttemptFailed},
 		"running":     {change: func(e *Execution) { e.Status, e.FinishedAt = Running, time.Time{} }, want: AttemptRunning},

@@ -2,18 +2,18 @@ package job
 
 import "encoding/binary"
 
-// Bundle limits how many one-off jobs that are created together have ids from which a store can tell that they were, and
-// BundleLeast how many are worth it.
+// Bundle is the maximum number of one-off jobs created together whose ids show that they belong together, and
+// BundleLeast the number from which that is worth it.
 const (
 	Bundle      = 32
 	BundleLeast = 4
 )
 
-// bundled is the tenth byte of the ids of a bundle. One id in 256 of those that were made by themselves has it, too.
+// bundled is the tenth byte of the ids of a bundle. One in 256 ordinary ids has it, too.
 const bundled = 0xB5
 
-// BundleIDs makes so many ids of a bundle, in one partition and in ascending order, from a fresh UUIDv7. They have their first
-// twelve bytes in common; the next five bits are the member's number, and those behind them make the partition.
+// BundleIDs makes n ids of a bundle, in one partition and in ascending order, from a fresh UUIDv7. They share their
+// first twelve bytes; the next five bits are the member's number, and the bits after them select the partition.
 func BundleIDs(fresh [16]byte, p Partition, members int) (out [Bundle]ID) {
 	fresh[9] = bundled
 	head := binary.BigEndian.Uint64(fresh[8:]) &^ (1<<32 - 1)
@@ -35,11 +35,11 @@ func BundleIDs(fresh [16]byte, p Partition, members int) (out [Bundle]ID) {
 // Bundled reports whether an id may be of a bundle.
 func Bundled(id [16]byte) bool { return id[9] == bundled }
 
-// BundleOf returns what the ids of a bundle have in common; none of them is less than it.
+// BundleOf returns the common prefix of a bundle's ids; none of them is less than it.
 func BundleOf(id [16]byte) [16]byte {
 	clear(id[12:])
 	return id
 }
 
-// Member is the number of an id within its bundle.
+// Member returns the number of an id within its bundle.
 func Member(id [16]byte) int { return int(id[12] >> 3) }

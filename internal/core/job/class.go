@@ -16,7 +16,7 @@ type Class string
 // DefaultQueue is the queue of a job that names none.
 const DefaultQueue = "default"
 
-// Needs is a class taken apart.
+// Needs is a class split into its parts.
 type Needs struct {
 	Target TargetKind
 	Kind   string // of the handler, for the target worker
@@ -24,10 +24,10 @@ type Needs struct {
 	Labels []string // sorted, each once
 }
 
-// classSep parts a class; no kind, queue or label may hold it.
+// classSep separates the parts of a class; no kind, queue or label may contain it.
 const classSep = "\x1f"
 
-// Class is the canonical text of the needs.
+// Class returns the canonical text of the needs.
 func (n Needs) Class() Class {
 	if len(n.Labels) == 0 && (n.Queue == DefaultQueue || n.Queue == "") { // most, and quickly
 		if n.Kind == "" {
@@ -43,7 +43,7 @@ func (n Needs) Class() Class {
 	return Class(strings.TrimRight(strings.Join(parts, classSep), classSep))
 }
 
-// Needs takes the class apart.
+// Needs splits the class into its parts.
 func (c Class) Needs() Needs {
 	parts := strings.Split(string(c), classSep)
 	parts = append(parts, make([]string, max(0, 4-len(parts)))...)
@@ -59,11 +59,14 @@ func (c Class) Needs() Needs {
 
 // Class returns what an execution of the job requires of a worker.
 func (d *Definition) Class() Class {
+	if d.Target.Kind == Workflow {
+		return Class(Workflow) // servers run it, and they have neither queues nor labels
+	}
 	return Needs{Target: d.Target.Kind, Kind: d.Target.Handler, Queue: d.Queue, Labels: d.Labels}.Class()
 }
 
-// Serves reports whether the worker may and can run an execution of a tenant's class: it is the tenant's or nobody's, and
-// has the target, the handler's kind, the queue (none named: every queue) and all the labels.
+// Serves reports whether the worker may and can run an execution of a tenant's class: it serves the tenant or all
+// tenants, and has the target, the handler's kind, the queue (none listed: every queue) and all the labels.
 func (w Worker) Serves(t tenant.ID, c Class) bool {
 	if w.Tenant != "" && w.Tenant != t {
 		return false

@@ -67,3 +67,17 @@ func TestServes(t *testing.T) {
 		t.Error("a worker that names no queue does not serve every queue")
 	}
 }
+
+func TestNoWorkerServesWorkflows(t *testing.T) {
+	d := Definition{Target: Target{Kind: Workflow, Version: 2}, Queue: "slow", Labels: []string{"gpu"}}
+	if got := d.Class(); got != Class(Workflow) {
+		t.Errorf("class %q", got)
+	}
+}
+
+func TestNodeIDs(t *testing.T) {
+	fresh := ID{1, 2, 3, 4, 5, 6, 0x7a, 1, 0x80, 9}
+	if id := NodeID(fresh); !id.OfNode() || fresh.OfNode() || id.At() != fresh.At() || id == fresh || PartitionOf(id) != PartitionOf(fresh) {
+		t.Errorf("%s of %s", id, fresh)
+	}
+}

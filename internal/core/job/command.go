@@ -32,8 +32,8 @@ func ValidArtifact(s string) bool {
 	return true
 }
 
-// BadPath says what is wrong with the path of a file in an artifact, or nothing: it must be relative, in plain words,
-// and not lead out.
+// BadPath returns what is wrong with the path of a file in an artifact, or "": it must be relative, clean, and not
+// leave the folder.
 func BadPath(p string) string {
 	switch {
 	case p == "" || len(p) > maxPath || !printable(p):
@@ -102,7 +102,7 @@ func (t *Target) checkCommand(v *Invalids) {
 	}
 }
 
-// plain reports whether a process can be given a text.
+// plain reports whether a text can be passed to a process.
 func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func variableName(s string) bool {

@@ -2,18 +2,18 @@ package job
 
 import "time"
 
-// DeadLetter is an execution that failed for good and waits for someone to rerun or discard it.
+// DeadLetter is an execution that failed permanently and waits for someone to rerun or discard it.
 type DeadLetter struct {
 	Execution
 	Reason DeadReason
 	At     time.Time
-	Errors []PastAttempt // the whole history, the first attempt first
+	Errors []PastAttempt // the whole history, oldest attempt first
 }
 
-// DeadReason says why an execution is a dead letter.
+// DeadReason is the reason why an execution is a dead letter.
 type DeadReason string
 
-// Why an execution is a dead letter.
+// The reasons why an execution is a dead letter.
 const (
 	DeadExhausted DeadReason = "ATTEMPTS_EXHAUSTED"
 	DeadForGood   DeadReason = "NOT_RETRYABLE"
@@ -22,10 +22,10 @@ const (
 
 func (r DeadReason) String() string { return string(r) }
 
-// DeadReasons lists them all.
+// DeadReasons lists all reasons.
 func DeadReasons() []DeadReason { return []DeadReason{DeadExhausted, DeadForGood, DeadPoison} }
 
-// Dead says whether an execution that ended so is a dead letter, and why.
+// Dead reports whether an execution with this end is a dead letter, and why.
 func Dead(s Status, e *Error, tries, maxAttempts int) (DeadReason, bool) {
 	switch {
 	case s != Failed && s != TimedOut:

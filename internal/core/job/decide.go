@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OutcomeStatus says how an attempt ended.
+// OutcomeStatus is the way an attempt ended.
 type OutcomeStatus uint8
 
 // The ways an attempt ends.
@@ -15,8 +15,9 @@ const (
 	OutcomeSucceeded OutcomeStatus = iota + 1
 	OutcomeFailed
 	OutcomeCancelled
-	OutcomeSnoozed // it is to be retried after RetryAfter; nothing failed
-	OutcomeParked  // it has not ended: its target has taken it over and completes it itself
+	OutcomeSnoozed // to be retried after RetryAfter, without a failure
+	OutcomeParked  // not ended: its target has taken it over and will complete it
+	OutcomeSkipped // there was nothing to do
 )
 
 func (s OutcomeStatus) String() string {
@@ -31,6 +32,8 @@ func (s OutcomeStatus) String() string {
 		return "SNOOZED"
 	case OutcomeParked:
 		return "PARKED"
+	case OutcomeSkipped:
+		return "SKIPPED"
 	}
 	return "UNKNOWN"
 }
@@ -60,14 +63,14 @@ type Transition struct {
 	Move   Move
 	Status Status
 	DueAt  time.Time // of the next attempt; zero if the status is final
-	Tries  int       // charged failures after it; a store keeps its own count where that is greater
+	Tries  int       // charged failures so far; if the store's own count is greater, it keeps that
 
 	OutOfTime bool      // the next attempt would have come after the total timeout
-	RedriveAt time.Time // when the dead letter it becomes is run again by itself; zero: it is not
+	RedriveAt time.Time // when the dead letter is redriven automatically; zero: never
 }
 
-// Decide says what follows an outcome. An outcome that needs no policy, a
-// success, may be decided with the zero Held but for its status.
+// Decide returns the consequence of an outcome. For an outcome that needs no policy, such as a success, Held may be
+// zero except for its status.
 func Decide(h Held, o Outcome, asOf time.Time) Transition {
 	tries := h.Tries
 	var m Move
@@ -78,6 +81,8 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 		m = Done
 	case OutcomeCancelled:
 		m = Stopped
+	case OutcomeSkipped:
+		m = Skip
 	case OutcomeSnoozed:
 		m, due = Snoozed, asOf.Add(min(o.RetryAfter, MaxRetryDelay))
 		if h.over(due) {
@@ -103,19 +108,19 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 	}
 	next, ok := Apply(h.Status, m, tries)
 	if !ok {
-		// A store hands out only what it holds under lease, so this is a state no
-		// path reaches; ending it is better than leaving it without an owner.
+		// A store hands out only leased executions, so this cannot happen; ending it is better than leaving it
+		// without an owner.
 		next, due = Failed, time.Time{}
 	}
 	t := Transition{Move: m, Status: next, DueAt: due, Tries: tries, OutOfTime: outOfTime}
 	if (next == Failed || next == TimedOut) && h.AutoRedrive > 0 && h.Trigger != ByRedrive {
-		t.RedriveAt = asOf.Add(h.AutoRedrive) // once: what was redriven and died again waits for a person
+		t.RedriveAt = asOf.Add(h.AutoRedrive) // once: if it dies again after a redrive, it waits for a person
 	}
 	return t
 }
 
-// Explain is the error of an outcome, with a word about the total timeout where that is why it was the last. The error
-// itself is left as it is, as an outcome may be decided again.
+// Explain returns the error of an outcome, with a note about the total timeout if that made it the last. The
+// outcome's own error is unchanged, as an outcome may be decided again.
 func (h Held) Explain(o Outcome, t Transition) *Error {
 	switch {
 	case t.Move == Late && o.Error == nil:
@@ -132,9 +137,12 @@ func (h Held) Explain(o Outcome, t Transition) *Error {
 	return &e
 }
 
-// Deadline returns when its attempt must have ended: by its own timeout, or by that of the whole execution.
+// Deadline returns when the attempt must have ended: by its own timeout, or by that of the whole execution.
 func (h Held) Deadline() time.Time {
-	if h.Timeout <= 0 { // of a row from before timeouts were kept
+	if h.Class == Class(Workflow) {
+		return Forever // its nodes end it
+	}
+	if h.Timeout <= 0 { // of a row from before timeouts were stored
 		h.Timeout = MaxRetryDelay
 	}
 	d := h.LeasedAt.Add(h.Timeout)
@@ -144,15 +152,17 @@ func (h Held) Deadline() time.Time {
 	return d
 }
 
+// Forever is later than any instant that a store acts on.
+var Forever = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // over reports whether the whole execution will have run out of time at an instant.
 func (h Held) over(at time.Time) bool {
 	return h.Total > 0 && !h.StartedAt.IsZero() && !at.Before(h.StartedAt.Add(h.Total))
 }
 
-// Delay returns how long to wait before the attempt that follows the n-th charged
-// failure: the policy's delay with ±25 % jitter, then capped, and never less
-// than what the target asked for. The jitter is the same for the same
-// execution and n, so that two servers decide alike.
+// Delay returns how long to wait before the attempt after the n-th charged failure: the policy's delay with ±25 %
+// jitter, capped, and never less than the target asked for. The jitter is the same for the same execution and n, so
+// that two servers decide alike.
 func (p RetryPolicy) Delay(id ExecutionID, n int, asked time.Duration) time.Duration {
 	d := float64(p.InitialDelay)
 	switch p.Backoff {
@@ -170,10 +180,10 @@ func (p RetryPolicy) Delay(id ExecutionID, n int, asked time.Duration) time.Dura
 	return max(time.Duration(d), min(asked, MaxRetryDelay))
 }
 
-// MaxRetryDelay bounds every wait between two attempts.
+// MaxRetryDelay limits every wait between two attempts.
 const MaxRetryDelay = 30 * 24 * time.Hour
 
-// roll is a number in [0, 1) that depends on nothing but its arguments.
+// roll returns a number in [0, 1) that depends only on its arguments.
 func roll(id ExecutionID, n int) float64 {
 	h := fnv.New64a()
 	h.Write(id[:])
@@ -192,21 +202,23 @@ func roll(id ExecutionID, n int) float64 {
 type Finish struct {
 	Outcome Outcome
 	Then    Transition
-	Worker  WorkerID // who reports it, and must hold the lease; zero: whoever holds it, since a target or a server says so
-	Expel   bool     // the worker does not know: it is ordered to let go
+	Worker  WorkerID // the worker that reports it, which must hold the lease; zero: whoever holds it, since a target or a server reports
+	Expel   bool     // the worker does not know: it is ordered to drop the lease
 }
 
-// Verdict says whether a finish was applied.
+// Verdict reports whether a finish was applied.
 type Verdict struct {
 	Execution ExecutionID
 	Accepted  bool
-	Reason    string // why it was refused
-	Ended     Status // how its execution ended, where that is not as the finish says; 0: it is
-	Repeated  bool   // it is accepted since it was applied before, and changed nothing
+	Reason    string      // why it was refused
+	Ended     Status      // how its execution ended, where that is not as the finish says; 0: it is
+	Repeated  bool        // it is accepted since it was applied before, and changed nothing
+	Run       ExecutionID // of the run of a workflow that the execution belonged to and that must hear of its end; zero: none
+	Tokens    bool        // jobs that depend on its job must hear of its end
 }
 
-// Came returns what followed a finish that was applied: what it says, unless its execution was to continue and ended, because its job was
-// deleted or it was asked to stop meanwhile.
+// Came returns the status after an applied finish: the finish's own, unless its execution was to continue but ended,
+// because meanwhile its job was deleted or it was asked to stop.
 func (f *Finish) Came(v *Verdict) Transition {
 	t := f.Then
 	if v.Ended == 0 {

@@ -40,6 +40,8 @@ func TestDecide(t *testing.T) {
 		{"success after a failure", held(1, 3), Outcome{Status: OutcomeSucceeded}, Done, Succeeded, 1},
 		{"success with nothing known but the lease", Held{Execution: Execution{Status: Running}}, Outcome{Status: OutcomeSucceeded}, Done, Succeeded, 0},
 		{"the worker stopped it", held(0, 3), Outcome{Status: OutcomeCancelled}, Stopped, Cancelled, 0},
+		{"the worker found nothing to do", held(1, 3), Outcome{Status: OutcomeSkipped}, Skip, Skipped, 1},
+		{"a cancelled one may be skipped", cancelling, Outcome{Status: OutcomeSkipped}, Skip, Skipped, 0},
 		{"first failure", held(0, 3), failure, Again, Retrying, 1},
 		{"last failure", held(2, 3), failure, Died, Failed, 3},
 		{"no retries", held(0, 1), failure, Died, Failed, 1},

@@ -38,13 +38,13 @@ var (
 	latest   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Methods are the HTTP methods a callback may use.
+// Methods lists the HTTP methods that a callback may use.
 var Methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 
-// WorkKinds are the kinds of simulated work.
+// WorkKinds lists the kinds of simulated work.
 var WorkKinds = []string{"noop", "sleep", "fail", "fail_permanent", "flaky", "cancel", "hang", "random"}
 
-// Check says everything that is wrong with the definition.
+// Check returns everything that is wrong with the definition.
 func (d *Definition) Check() Invalids {
 	var v Invalids
 	if n := utf8.RuneCountInString(d.Name); n < 1 || n > maxName || !printable(d.Name) || strings.TrimSpace(d.Name) == "" {
@@ -117,7 +117,7 @@ func ValidName(s string) bool {
 	return true
 }
 
-// ValidKey reports whether s may stand as a job's key.
+// ValidKey reports whether s may be a job's key.
 func ValidKey(s string) bool {
 	if len(s) < 1 || len(s) > 128 {
 		return false
@@ -138,6 +138,10 @@ func (s *Schedule) check(v *Invalids) {
 		if !s.At.IsZero() {
 			v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), "no scheduled_time with type IMMEDIATE; use type ONE_TIME")
 		}
+	case Manual:
+		if !s.At.IsZero() {
+			v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), "no scheduled_time with type MANUAL, which runs only when triggered; use type ONE_TIME")
+		}
 	case OneTime:
 		switch {
 		case s.At.IsZero():
@@ -157,11 +161,11 @@ func (s *Schedule) check(v *Invalids) {
 		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
 		s.refuse(v, s.Day != "", "day", s.Day)
 	default:
-		v.Add("schedule.type", s.Type, "one of IMMEDIATE, ONE_TIME, CRON, INTERVAL")
+		v.Add("schedule.type", s.Type, "one of IMMEDIATE, ONE_TIME, CRON, INTERVAL, MANUAL")
 	}
 	switch {
-	case s.Type.OneOff() && *s == (Schedule{Type: s.Type, At: s.At, Zone: s.Zone, Jitter: s.Jitter}): // as most, and nothing is to be told
-	case s.Type.OneOff():
+	case !s.Type.Recurs() && *s == (Schedule{Type: s.Type, At: s.At, Zone: s.Zone, Jitter: s.Jitter}): // the common case, with nothing to report
+	case !s.Type.Recurs():
 		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
 		s.refuse(v, s.Every != 0, "every", s.Every)
 		s.refuse(v, s.Day != "", "day", s.Day)
@@ -172,7 +176,7 @@ func (s *Schedule) check(v *Invalids) {
 	default:
 		s.checkRecurring(v)
 	}
-	if s.Type == Immediate && s.Jitter != 0 {
+	if (s.Type == Immediate || s.Type == Manual) && s.Jitter != 0 {
 		s.refuse(v, true, "jitter_ms", s.Jitter.Milliseconds())
 	}
 	if s.Jitter < 0 || s.Jitter > maxJitter {
@@ -188,15 +192,15 @@ func (s *Schedule) refuse(v *Invalids, given bool, field string, value any) {
 	}
 	want := fmt.Sprintf("no %s with type %s", field, s.Type)
 	switch {
-	case field == "cron_expression" && s.Type.OneOff():
+	case field == "cron_expression" && !s.Type.Recurs():
 		want += "; use type CRON"
-	case field == "every" && s.Type.OneOff():
+	case field == "every" && !s.Type.Recurs():
 		want += "; use type INTERVAL"
 	}
 	v.Add("schedule."+field, value, want)
 }
 
-// checkRecurring checks what only a schedule with several instants has; its expression is package schedule's to check.
+// checkRecurring checks the fields that only a recurring schedule has; package schedule checks its expression.
 func (s *Schedule) checkRecurring(v *Invalids) {
 	if !s.At.IsZero() {
 		v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), fmt.Sprintf("no scheduled_time with type %s; use start_at", s.Type))
@@ -217,7 +221,7 @@ func (s *Schedule) checkRecurring(v *Invalids) {
 	}
 }
 
-// checkPolicies checks what becomes of fires that come too close or too late.
+// checkPolicies checks the overlap and catch-up policies.
 func (d *Definition) checkPolicies(v *Invalids) {
 	if d.Overlap != "" && !slices.Contains(Overlaps(), d.Overlap) {
 		v.Add("overlap", string(d.Overlap), "one of allow, skip, queue, replace")
@@ -236,6 +240,12 @@ func (d *Definition) checkPolicies(v *Invalids) {
 const maxCatchUp = 1000
 
 func (t *Target) check(v *Invalids) {
+	if t.Kind == Workflow { // its definition has its own rules
+		if t.Version < 1 {
+			v.Add("execution.target", string(t.Kind), "one of http, command, worker, simulate; POST /workflows creates workflows")
+		}
+		return
+	}
 	if t.Timeout < time.Second || t.Timeout > maxTimeout {
 		v.Add("execution.timeout_seconds", int64(t.Timeout/time.Second), "a whole number from 1 to 604800 (7 days)")
 	}
@@ -268,10 +278,17 @@ func (t *Target) check(v *Invalids) {
 	}
 }
 
+// Check validates a target, under the names of a request.
+func (t *Target) Check() Invalids {
+	var v Invalids
+	t.check(&v)
+	return v
+}
+
 // refuseHTTP refuses what only the target http takes.
 func (t *Target) refuseHTTP(v *Invalids) {
 	if t.URL == "" && t.Method == "" && len(t.Headers)+len(t.ExpectStatus) == 0 && t.ExpectBody == "" && !t.FollowRedirects {
-		return // as most: nothing is put into words that nobody reads
+		return // the common case: no messages are built that nobody reads
 	}
 	t.refuse(v, t.URL != "", "callback_url", t.URL)
 	t.refuse(v, t.Method != "", "method", t.Method)

@@ -31,6 +31,8 @@ func TestCheckAccepts(t *testing.T) {
 		"a queue and labels":  func(d *Definition) { d.Queue = "slow"; d.Labels = []string{"gpu", "eu/west"} },
 		"no retries":          func(d *Definition) { d.Retry = RetryPolicy{Backoff: Fixed} },
 		"line breaks in text": func(d *Definition) { d.Description = "a\nb\tc" },
+		"manual":              func(d *Definition) { d.Schedule = Schedule{Type: Manual} },
+		"a workflow":          func(d *Definition) { d.Target = Target{Kind: Workflow, Version: 1} },
 		"expectations":        func(d *Definition) { d.Target.ExpectStatus = []int{200, 404}; d.Target.ExpectBody = "ok" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +54,10 @@ func TestCheckRefuses(t *testing.T) {
 		change func(*Definition)
 	}{
 		{"no name", "name", func(d *Definition) { d.Name = "" }},
+		{"a manual job at an instant", "schedule.scheduled_time", func(d *Definition) { d.Schedule = Schedule{Type: Manual, At: at} }},
+		{"a manual job with a cron expression", "schedule.cron_expression", func(d *Definition) { d.Schedule = Schedule{Type: Manual, Cron: "* * * * *"} }},
+		{"a manual job with jitter", "schedule.jitter_ms", func(d *Definition) { d.Schedule = Schedule{Type: Manual, Jitter: time.Second} }},
+		{"a workflow without a definition", "execution.target", func(d *Definition) { d.Target = Target{Kind: Workflow} }},
 		{"a blank name", "name", func(d *Definition) { d.Name = "  " }},
 		{"a name too long", "name", func(d *Definition) { d.Name = strings.Repeat("é", 256) }},
 		{"a line break in the name", "name", func(d *Definition) { d.Name = "a\nb" }},

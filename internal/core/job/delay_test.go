@@ -27,10 +27,11 @@ func TestDelays(t *testing.T) {
 		{"one years before it", at.AddDate(-3, 0, 0), BySchedule, 3 * time.Second, made},
 		{"one that is staged", at.Add(time.Minute), BySchedule, 0, at.Add(time.Minute)},
 		{"one that was missed", at.Add(time.Second), ByCatchUp, 2 * time.Second, fired},
+		{"one years before it, by a change", at.AddDate(-3, 0, 0), ByCatchUp, 0, fired},
 		{"a backfill", at.AddDate(0, -1, 0), ByBackfill, 3 * time.Second, fired},
 	} {
 		j, x := ID(idAt(made)), ExecutionID(idAt(fired))
-		e := Execution{ID: x, Job: j, ScheduledAt: c.scheduled}
+		e := Execution{ID: x, Job: j, Trigger: c.by, ScheduledAt: c.scheduled}
 		if got := e.TriggerDelay(); got != c.delay || !Begins(j, x, c.by, c.scheduled).Equal(c.begins) {
 			t.Errorf("%s: a delay of %v, from %v; want %v, %v", c.name, got, Begins(j, x, c.by, c.scheduled), c.delay, c.begins)
 		}

@@ -11,14 +11,14 @@ import (
 // EventKind is the kind of an event of an execution.
 type EventKind string
 
-// What happens to executions. The first group is kept by stores as it happens; the second is told by the execution and
-// its attempts, so that an execution that just runs and succeeds writes nothing more than its own row.
+// The kinds of events. Stores record the first group as it happens. The second is derived from the execution and its
+// attempts, so that an execution that just runs and succeeds writes only its own row.
 const (
 	EventReleased  EventKind = "released"         // its worker, or a server for it, handed it back
 	EventSnoozed   EventKind = "snoozed"          // its worker asked for it again later
-	EventParked    EventKind = "parked"           // its target took it over, and completes it itself
+	EventParked    EventKind = "parked"           // its target took it over, and will complete it
 	EventRefused   EventKind = "result_refused"   // a result came under a stale token
-	EventAsked     EventKind = "cancel_requested" // someone asked it to stop while it ran
+	EventAsked     EventKind = "cancel_requested" // someone asked it to stop while it was running
 	EventForced    EventKind = "forced"           // it did not stop when asked, and was ended
 	EventRerun     EventKind = "rerun"            // it was run again, as a new execution
 	EventDiscarded EventKind = "discarded"        // it was taken out of the dead letters
@@ -30,10 +30,11 @@ const (
 	EventFinished EventKind = "finished"
 )
 
-// MaxRefused limits, about, how many refused results are kept of an execution: a worker can make up any number of tokens.
+// MaxRefused is the approximate number of refused results kept per execution: a worker can make up any number of
+// tokens.
 const MaxRefused = 20
 
-// MaxSnoozed limits, about, how many snoozes are kept of an execution, the last ones: a host may be down for days.
+// MaxSnoozed is the approximate number of snoozes kept per execution, the last ones: a host may be down for days.
 const MaxSnoozed = 100
 
 // Event is something that happened to an execution.
@@ -46,11 +47,11 @@ type Event struct {
 	Note    string
 }
 
-// Timeline tells all that happened to an execution, the first thing first, from its row, its attempts and what was kept of it.
+// Timeline returns the events of an execution, oldest first, from its row, its attempts and its records.
 func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 	all := append([]Event{{At: e.ID.At(), Kind: EventCreated, Note: "by " + e.Trigger.String()}}, kept...)
 	for i := range all {
-		if k := &all[i]; k.Kind == EventReleased && k.Note == "" { // nobody kept when it started
+		if k := &all[i]; k.Kind == EventReleased && k.Note == "" { // its start was not recorded
 			k.Note = fmt.Sprintf("attempt %d was handed back", k.Attempt)
 		}
 	}
@@ -79,7 +80,7 @@ func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 	return all
 }
 
-// order is for events of one instant: an execution is created before all else, and finished after it.
+// order ranks events of one instant: an execution is created before all else, and finished after it.
 func order(k EventKind) int {
 	switch k {
 	case EventCreated:

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Trigger says why an execution exists.
+// Trigger is the reason why an execution exists.
 type Trigger uint8
 
 // The triggers. Their numbers are stored; never renumber them.
@@ -33,7 +33,7 @@ var triggerNames = map[Trigger]string{
 
 func (t Trigger) String() string { return triggerNames[t] }
 
-// OfItself reports whether the job itself fires it, for an instant, and not a person or another execution.
+// OfItself reports whether the job itself fires it, for an instant, rather than a person or another execution.
 func (t Trigger) OfItself() bool {
 	return t == BySchedule || t == ByAPI || t == ByCatchUp || t == ByBackfill
 }
@@ -53,36 +53,36 @@ type Execution struct {
 	DueAt       time.Time // when it may next start
 	StartedAt   time.Time // when its first attempt started; zero: not yet
 	FinishedAt  time.Time // zero: not yet
-	Attempt     int       // leases, but for those handed back
+	Attempt     int       // number of leases, except those handed back
 	Tries       int       // failures that used up a retry
-	Lost        int       // leases that ended without a result
+	Lost        int       // number of leases that ended without a result
 	MaxAttempts int
 	Priority    int
 	Partition   Partition
 	Class       Class         // while it is live
 	Group       Group         // while it is live
 	UniqueKey   string        // while it is live
-	ExpiresAt   time.Time     // not started by then, it expires; zero: never
-	Timeout     time.Duration // of one attempt, while it is live
+	ExpiresAt   time.Time     // it expires if it has not started by then; zero: never
+	Timeout     time.Duration // timeout of one attempt, while it is live
 	Stall       time.Duration // likewise
 	LeasedAt    time.Time     // when its newest attempt started; zero: there was none
 	Progress    *Progress     // while it is live
-	CancelAt    time.Time     // when it was asked to stop; zero: it was not
-	Worker      WorkerID      // who holds it, or held it last
+	CancelAt    time.Time     // when it was asked to stop; zero: never
+	Worker      WorkerID      // its holder, or the last one
 	Token       Token         // of the newest lease
 	Payload     []byte        // replaces the job's; nil: the job's own
 	RetryOf     ExecutionID
 	Result      []byte // JSON
 	Error       *Error
 	Response    *Response
-	Metadata    map[string]string // of a SKIPPED one: the reason, and the instants it stands for
+	Metadata    map[string]string // of a SKIPPED one: the reason, and the instants it covers
 }
 
-// Fire is the execution of a job for the instant it is scheduled at. One whose
-// instant has passed is due now: it waits its turn from then on.
+// Fire returns the execution of a job for its scheduled instant. If that has passed, it is due now and waits its turn
+// from then on.
 func (j Job) Fire(id ExecutionID, at, now time.Time) Execution { return j.FireLate(id, at, 0, now) }
 
-// FireLate is Fire with a delay after the instant, by jitter.
+// FireLate is Fire with a delay after the instant, for jitter.
 func (j *Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now time.Time) Execution {
 	due := at.Add(delay)
 	if due.Before(now) {
@@ -98,7 +98,7 @@ func (j *Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now ti
 	}
 	e.Join(j.Group)
 	if j.Target.Total > 0 {
-		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt is longer than all of them
+		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt may take longer than all of them
 	}
 	if j.ExpiresAfter > 0 {
 		e.ExpiresAt = due.Add(j.ExpiresAfter)
@@ -106,15 +106,15 @@ func (j *Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now ti
 	return e
 }
 
-// Queue has an execution that its job's schedule fires wait for the earlier ones, where the overlap policy says so. One
-// that a person triggers does not.
+// Queue makes a scheduled execution wait for earlier ones, if the overlap policy says so. Manually triggered
+// executions do not wait.
 func (e *Execution) Queue(j Job) {
 	if j.Overlap == OverlapQueue || j.Overlap == OverlapReplace {
 		e.Join(Group{Key: groupKey(j.Tenant, "", j.ID.String()), Max: 1, Rate: j.Group.Rate})
 	}
 }
 
-// Join puts the execution into a group, whose partition it then takes, so that one server counts it.
+// Join puts the execution into a group. It takes the group's partition, so that one server counts it.
 func (e *Execution) Join(g Group) {
 	e.Group = g
 	if g.Key != 0 {
@@ -122,8 +122,8 @@ func (e *Execution) Join(g Group) {
 	}
 }
 
-// Rerun is a new execution of a finished one of the job, with the payload it had unless another is given. What the
-// job says now of class, group and expiry holds.
+// Rerun returns a new execution of a finished one of the job, with the same payload unless another is given. Class,
+// group and expiry come from the job's current definition.
 func (j Job) Rerun(e Execution, id ExecutionID, t Trigger, payload []byte, now time.Time) Execution {
 	if payload == nil {
 		payload = e.Payload
@@ -133,13 +133,13 @@ func (j Job) Rerun(e Execution, id ExecutionID, t Trigger, payload []byte, now t
 	return n
 }
 
-// Ready is the execution as a dispatcher is told of it.
+// Ready returns the execution in the form that dispatchers use.
 func (e *Execution) Ready() Ready {
 	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Class: e.Class, Group: e.Group, Priority: e.Priority, DueAt: e.DueAt}
 }
 
-// Nonce tells apart executions of one job at one instant: 0 for what a
-// schedule fires, so that an instant fires once.
+// Nonce distinguishes executions of one job at one instant: it is 0 for scheduled ones, so that an instant fires
+// once.
 func (e Execution) Nonce() int64 {
 	if e.Trigger.OfItself() {
 		return 0
@@ -151,13 +151,13 @@ func (e Execution) Nonce() int64 {
 	return n
 }
 
-// IdempotencyKey is the key every attempt of the execution carries.
+// IdempotencyKey returns the key that every attempt of the execution carries.
 func (e Execution) IdempotencyKey() string {
 	return IdempotencyKey(e.Job, e.ID, e.Trigger, e.ScheduledAt)
 }
 
-// IdempotencyKey is the key of an execution: of its job and instant, or, where
-// it was triggered by hand, of its job and itself.
+// IdempotencyKey returns the key of an execution: of its job and instant or, if it was triggered manually, of its job
+// and itself.
 func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
 	var room [32]byte
 	return string(AppendIdempotencyKey(room[:0], j, x, t, at))
@@ -165,7 +165,7 @@ func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
 
 // AppendIdempotencyKey appends the key.
 func AppendIdempotencyKey(b []byte, j ID, x ExecutionID, t Trigger, at time.Time) []byte {
-	var room [128]byte // every attempt has one, so it is made in place
+	var room [128]byte // every attempt has one, so it is built on the stack
 	text := append(j.Append(room[:0]), ':')
 	if t.OfItself() {
 		text = at.UTC().AppendFormat(text, time.RFC3339Nano)
@@ -184,7 +184,11 @@ func (e Execution) Duration() time.Duration {
 	return max(0, e.FinishedAt.Sub(e.StartedAt))
 }
 
-// ErrorType classifies why an attempt failed.
+// PassedOver reports whether the execution stands for instants at which its job did not run. An execution that a
+// worker skipped has run.
+func (e Execution) PassedOver() bool { return e.Status == Skipped && e.StartedAt.IsZero() }
+
+// ErrorType is the category of an attempt's failure.
 type ErrorType string
 
 // The error types.
@@ -204,30 +208,32 @@ const (
 	Stalled           ErrorType = "STALLED"
 	CancelledError    ErrorType = "CANCELLED"
 	InternalError     ErrorType = "INTERNAL"
+	NodeFailed        ErrorType = "NODE_FAILED" // of a run of a workflow
+	SkippedError      ErrorType = "SKIPPED"     // the worker found nothing to do
 )
 
-// Known reports whether the type is one of those above, and no text of a worker's own.
+// Known reports whether the type is one of those above, rather than a worker's own text.
 func (t ErrorType) Known() bool {
 	switch t {
-	case TimeoutError, HTTPError, ConnectionRefused, ConnectionReset, DNSFailed, TLSError, BlockedAddress, ExitCode, PanicError, Poison, HandlerError, LeaseLost, Stalled, CancelledError, InternalError:
+	case TimeoutError, HTTPError, ConnectionRefused, ConnectionReset, DNSFailed, TLSError, BlockedAddress, ExitCode, PanicError, Poison, HandlerError, LeaseLost, Stalled, CancelledError, InternalError, NodeFailed, SkippedError:
 		return true
 	}
 	return false
 }
 
-// Error says why an attempt, or an execution, failed.
+// Error describes why an attempt, or an execution, failed.
 type Error struct {
 	Type       ErrorType
 	Message    string
 	HTTPStatus int // 0: none
 }
 
-// Mentions reports whether a text is anywhere in the error's type or message, in any case.
+// Mentions reports whether the error's type or message contains a text, ignoring case.
 func (e *Error) Mentions(text string) bool {
 	return Mentions(e.Message, text) || Mentions(string(e.Type), text)
 }
 
-// Mentions reports whether a text is anywhere in another, in any case.
+// Mentions reports whether a text contains another, ignoring case.
 func Mentions(in, text string) bool {
 	return strings.Contains(strings.ToLower(in), strings.ToLower(text))
 }
@@ -247,7 +253,7 @@ type Ready struct {
 	Group     Group
 	Priority  int
 	DueAt     time.Time
-	Packed    bool // the store keeps it together with others, and lists it in the lane of what is in no group
+	Packed    bool // the store keeps it packed with others, and lists it in the lane of executions without a group
 }
 
 // Lane is the slice of the queue that is read in order of due time.
@@ -259,7 +265,7 @@ type Lane struct {
 	Priority  int
 }
 
-// Lane is the lane the execution waits in.
+// Lane returns the lane in which the execution waits.
 func (r Ready) Lane() Lane {
 	l := Lane{r.Partition, r.Tenant, r.Class, r.Group.Key, r.Priority}
 	if r.Packed {
@@ -268,11 +274,11 @@ func (r Ready) Lane() Lane {
 	return l
 }
 
-// Rank orders executions: by due time, each priority level being worth a
-// minute, so that a waiting one gains a level a minute and none starves.
+// Rank orders executions by due time, each priority level being worth a minute, so that a waiting one gains a level
+// per minute and none starves.
 func (r Ready) Rank() time.Time { return r.DueAt.Add(time.Duration(r.Priority-1) * time.Minute) }
 
-// Before reports whether r is to start before o.
+// Before reports whether r should start before o.
 func (r Ready) Before(o Ready) bool {
 	a, b := r.Rank(), o.Rank()
 	if !a.Equal(b) {
@@ -287,7 +293,7 @@ type Lease struct {
 	Token     Token
 }
 
-// Attempt is one try at an execution, with all that a worker needs for it.
+// Attempt is one try at an execution, with everything that a worker needs for it.
 type Attempt struct {
 	Lease
 	Job         ID
@@ -302,6 +308,7 @@ type Attempt struct {
 	StartedAt   time.Time // of the first attempt
 	Target      Target
 	Payload     []byte
+	Run         ExecutionID // of the workflow that the execution is a node of; zero: none
 }
 
 // Deadline returns when the attempt must have ended: its own timeout, or that of the whole execution.

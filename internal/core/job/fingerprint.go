@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Fingerprint names what errors have in common that differ only in numbers, ids and names. The zero one stands for all that
-// are not distinguished.
+// Fingerprint identifies errors that differ only in numbers, ids and names. The zero Fingerprint stands for all
+// others.
 type Fingerprint [8]byte
 
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// ParseFingerprint reads what String wrote.
+// ParseFingerprint parses the format of String.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(f) {
@@ -23,7 +23,7 @@ func ParseFingerprint(s string) (f Fingerprint, err error) {
 	return Fingerprint(b), nil
 }
 
-// Fingerprint is the fingerprint of an error, and its message with placeholders for what differs from one to the next.
+// Fingerprint returns the fingerprint of an error, and its message with placeholders for the variable parts.
 func (e *Error) Fingerprint() (Fingerprint, string) {
 	if e == nil {
 		e = &Error{}
@@ -33,7 +33,7 @@ func (e *Error) Fingerprint() (Fingerprint, string) {
 	return Fingerprint(sum[:8]), message
 }
 
-// maxNormal limits how much of a message tells errors apart.
+// maxNormal is how much of a message distinguishes errors.
 const maxNormal = 500
 
 // The placeholders of Normal.
@@ -45,7 +45,8 @@ const (
 	anIP     = "<addr>"
 )
 
-// Normal is a message with placeholders for numbers, ids, hexadecimal digits, addresses and what is in quotes, on one line.
+// Normal returns a message on one line, with placeholders for numbers, ids, hexadecimal digits, addresses and quoted
+// text.
 func Normal(message string) string {
 	s := message
 	if n := maxNormal; len(s) > n {
@@ -82,7 +83,7 @@ func Normal(message string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// thing returns how much of the text, at the start of a word, a placeholder replaces, and which.
+// thing returns how much of the text, at the start of a word, a placeholder replaces, and which one.
 func thing(s string) (n int, as string) {
 	switch c := s[0]; {
 	case c == '"' || c == '\'' || c == '`':

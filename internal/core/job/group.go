@@ -11,17 +11,16 @@ import (
 // GroupKey names a group in its tenant.
 type GroupKey int64
 
-// Group is a set of executions that share limits: those of one job, or those
-// for which the concurrency key has one value, of whatever job. Each execution
-// carries the limits that its own job sets. The zero Group has none.
+// Group is a set of executions that share limits: those of one job, or those with one value of the concurrency key,
+// of whatever job. Each execution carries the limits of its own job. The zero Group has none.
 type Group struct {
 	Key  GroupKey
 	Max  int // run at once; 0: any number
 	Rate Rate
 }
 
-// Rate limits how many executions may start in a period: Count in every Per on average, and Burst at once.
-// The zero Rate is no limit.
+// Rate limits how many executions may start in a period: Count per Per on average, and Burst at once. The zero Rate
+// is no limit.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -31,8 +30,8 @@ type Rate struct {
 // IsZero reports whether there is no limit.
 func (r Rate) IsZero() bool { return r.Count == 0 }
 
-// Interval is the time between two starts at the steady rate, rounded up to whole microseconds, in which stores count: no more
-// starts than the rate says.
+// Interval returns the time between two starts at the steady rate, rounded up to whole microseconds, in which stores
+// count, so that it never exceeds the rate.
 func (r Rate) Interval() time.Duration {
 	count := time.Duration(max(r.Count, 1))
 	exact := (r.Per + count - 1) / count
@@ -46,13 +45,13 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d in %s, %d at once", r.Count, r.Per, r.Burst)
 }
 
-// DefaultBurst returns how many may start at once if a rate does not say: a tenth of a second's worth.
+// DefaultBurst returns the burst of a rate that sets none: a tenth of a second's worth.
 func (r Rate) DefaultBurst() int {
 	return max(1, int(100*time.Millisecond*time.Duration(r.Count)/max(r.Per, 1)))
 }
 
-// GroupOf is the group of a job's executions: of the value of its concurrency key, or of the job itself. The zero
-// Group if the definition sets no limit.
+// GroupOf returns the group of a job's executions: by the value of its concurrency key, or by the job itself. It is
+// the zero Group if the definition sets no limit.
 func (j *Job) GroupOf(value string) Group {
 	if j.ConcurrencyKey == "" && (j.MaxConcurrent > 0 || !j.Rate.IsZero()) {
 		value = j.ID.String()
@@ -60,8 +59,8 @@ func (j *Job) GroupOf(value string) Group {
 	return j.Definition.GroupOf(j.Tenant, value)
 }
 
-// GroupOf is the group of what a tenant's job of the definition executes with a value of its concurrency key, or, where it has
-// none, as the job whose id that is.
+// GroupOf returns the group of a tenant's executions of the definition: by a value of its concurrency key or, if it
+// has none, by the given job id.
 func (d *Definition) GroupOf(t tenant.ID, value string) Group {
 	if d.MaxConcurrent == 0 && d.Rate.IsZero() {
 		return Group{}
@@ -69,8 +68,8 @@ func (d *Definition) GroupOf(t tenant.ID, value string) Group {
 	return Group{Key: groupKey(t, d.ConcurrencyKey, value), Max: d.MaxConcurrent, Rate: d.Rate}
 }
 
-// groupKey folds the FNV-1a hash of 128 bits of the texts, each behind its length. It is written out since package hash/fnv
-// would allocate for every job of a bulk creation.
+// groupKey folds the FNV-1a hash of 128 bits of the texts, each preceded by its length. It does not use hash/fnv,
+// which would allocate for every job of a bulk creation.
 func groupKey(t tenant.ID, expression, value string) GroupKey {
 	high, low := uint64(0x6c62272e07bb0142), uint64(0x62b821756295c58d)
 	for _, part := range [3]string{string(t), expression, value} {
@@ -91,7 +90,7 @@ func groupKey(t tenant.ID, expression, value string) GroupKey {
 	return k
 }
 
-// sharedKey is the bit of a key by which one that an expression gave is told from a job's own.
+// sharedKey is the bit of a key that marks one from an expression, rather than a job's own.
 const sharedKey GroupKey = 1
 
 // Shared reports whether executions of several jobs may have the key, each with the limits of its own job.
@@ -103,7 +102,7 @@ func hashed(high, low uint64, b byte) (uint64, uint64) {
 	return more + low<<24 + 0x13b*high, less
 }
 
-// Partition is the partition of the group's executions: one, so that its owner counts them all.
+// Partition returns the single partition of the group's executions, so that its owner counts them all.
 func (g Group) Partition() Partition { return Partition(uint64(g.Key) * mixer >> 58) }
 
 // Limit is a limit over all executions of a tenant, or over those of one of its queues.
@@ -112,10 +111,10 @@ type Limit struct {
 	Queue  string // empty: the whole tenant
 	Max    int    // run at once; 0: any number
 	Rate   Rate
-	Pause  Pause // of a queue: nothing of it starts
+	Pause  Pause // of a queue: none of its executions start
 }
 
-// Pause says that nothing of a queue starts; the zero Pause is none.
+// Pause keeps the executions of a queue from starting; the zero Pause is none.
 type Pause struct {
 	At     time.Time
 	Until  time.Time // zero: until it is resumed
@@ -134,7 +133,7 @@ func (p Pause) Holds(now time.Time) bool {
 // IsZero reports whether it limits nothing.
 func (l Limit) IsZero() bool { return l.Max == 0 && l.Rate.IsZero() }
 
-// Slower is the rate that holds where two do: the slower one, with the smaller number at once.
+// Slower returns the slower of two rates, with the smaller burst.
 func (r Rate) Slower(o Rate) Rate {
 	if r.IsZero() || o.IsZero() {
 		if r.IsZero() {
@@ -150,7 +149,7 @@ func (r Rate) Slower(o Rate) Rate {
 	return out
 }
 
-// QuotaLimits is the rate that a quota gives a tenant, as a limit, if it gives one.
+// QuotaLimits returns the rate that a quota gives a tenant as a limit, if it gives one.
 func QuotaLimits(t tenant.ID, q tenant.Quota) []Limit {
 	if q.ExecutionsPerMinute == tenant.NoLimit {
 		return nil
@@ -158,7 +157,8 @@ func QuotaLimits(t tenant.ID, q tenant.Quota) []Limit {
 	return []Limit{{Tenant: t, Rate: Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}}}
 }
 
-// Both joins limits that were set with the rates that quotas give tenants: of a tenant that has both, the slower one holds.
+// Both combines configured limits with the rates that quotas give tenants: if a tenant has both, the slower one
+// applies.
 func Both(set, quotas []Limit) []Limit {
 	if len(quotas) == 0 {
 		return set

@@ -50,10 +50,10 @@ func (i ExecutionID) IsZero() bool { return i == ExecutionID{} }
 // IsZero reports whether the id is unset.
 func (i WorkerID) IsZero() bool { return i == WorkerID{} }
 
-// At is the instant the id was made, to the millisecond.
+// At returns the instant the id was made, to the millisecond.
 func (i ID) At() time.Time { return madeAt(i) }
 
-// At is the instant the id was made, to the millisecond.
+// At returns the instant the id was made, to the millisecond.
 func (i ExecutionID) At() time.Time { return madeAt(i) }
 
 func madeAt(u [16]byte) time.Time {
@@ -62,10 +62,10 @@ func madeAt(u [16]byte) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
 }
 
-// Append appends what String says.
+// Append appends the text of String.
 func (i ID) Append(b []byte) []byte { return appendUUID(b, i) }
 
-// Append appends what String says.
+// Append appends the text of String.
 func (i ExecutionID) Append(b []byte) []byte { return appendUUID(b, i) }
 
 func formatUUID(u [16]byte) string {
@@ -106,26 +106,43 @@ type Partition int16
 // Partitions is the number of partitions.
 const Partitions = 64
 
-// What the tail of an id is multiplied by to mix it, and what undoes that.
+// The multiplier that mixes the tail of an id, and its inverse.
 const mixer, unmixer uint64 = 0x9E3779B97F4A7C15, 0xF1DE83E19937733D
 
-// PartitionOf is the partition a job belongs to.
+// PartitionOf returns the partition of a job.
 func PartitionOf(i ID) Partition {
 	// The tail of a UUIDv7 is random, so a mix of it spreads evenly.
 	h := binary.BigEndian.Uint64(i[8:]) * mixer
 	return Partition(h >> 58)
 }
 
-// In is the id, a UUIDv7, in a partition: as random as it was, but for the bits that say so.
+// In moves an id, a UUIDv7, to a partition: it stays as random as it was, except for the partition's bits.
 func (i ID) In(p Partition) ID {
 	const rest = 1<<58 - 1
 	h := binary.BigEndian.Uint64(i[8:]) * mixer & rest
 	for {
 		tail := (uint64(p)<<58 | h) * unmixer
-		if tail>>62 == 0b10 { // as all UUIDs begin their tail: one of four does
+		if tail>>62 == 0b10 { // the variant bits of a UUID: one in four has them
 			binary.BigEndian.PutUint64(i[8:], tail)
 			return i
 		}
 		h = (h + 1) & rest
 	}
 }
+
+// NodeID turns a fresh UUIDv7 into the id of a job that runs an inline node of a workflow. It is a UUIDv8, which
+// OfNode recognises.
+func NodeID(fresh [16]byte) ID {
+	fresh[6] = fresh[6]&0x0f | 0x80
+	return ID(fresh)
+}
+
+// OfNode reports whether the id is of an inline node's job.
+func (i ID) OfNode() bool { return i[6]>>4 == 8 }
+
+// NodeExecutionID makes the id of an execution of a node that is no map out of a fresh UUIDv7. It is a UUIDv8, by which OfNode knows it.
+func NodeExecutionID(fresh [16]byte) ExecutionID { return ExecutionID(NodeID(fresh)) }
+
+// OfNode reports whether the id is of the execution of a node that is no map. The executions of items, of which there are very many, and
+// those of jobs by themselves have other ids.
+func (i ExecutionID) OfNode() bool { return i[6]>>4 == 8 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Invalid says which field of a request is wrong, what it was, and what would be right.
+// Invalid names an invalid field of a request, its value, and what would be valid.
 type Invalid struct {
 	Field string
 	Value string
@@ -18,7 +18,7 @@ func (i Invalid) Error() string {
 	return fmt.Sprintf("%s: %s is not valid; want %s", i.Field, i.Value, i.Want)
 }
 
-// Invalids is everything wrong with one request.
+// Invalids lists everything that is wrong with one request.
 type Invalids []Invalid
 
 func (v Invalids) Error() string {
@@ -29,7 +29,7 @@ func (v Invalids) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Add notes one more wrong field.
+// Add adds one more invalid field.
 func (v *Invalids) Add(field string, value any, want string) {
 	*v = append(*v, Invalid{Field: field, Value: Show(value), Want: want})
 }
@@ -44,7 +44,7 @@ func (v Invalids) Under(prefix string) Invalids {
 	return out
 }
 
-// Err is the list as an error, or nil when it is empty.
+// Err returns the list as an error, or nil if it is empty.
 func (v Invalids) Err() error {
 	if len(v) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (v Invalids) Err() error {
 
 const shown = 100
 
-// Show renders a value for a message: short, and without control characters.
+// Show formats a value for a message: short, and without control characters.
 func Show(value any) string {
 	s, ok := value.(string)
 	if !ok {

@@ -9,12 +9,13 @@ type Past struct {
 	Failed  bool      // the attempt failed
 	Lost    bool      // the attempt ended without a result
 	Snoozed bool      // the attempt was snoozed
-	Holder  WorkerID  // who had the lease; zero: not known any more
-	Serves  tenant.ID // the only tenant that the worker which reports works for; "": all of them
+	Holder  WorkerID  // the worker that had the lease; zero: no longer known
+	Serves  tenant.ID // the only tenant that the reporting worker serves; "": all of them
 }
 
-// Judge answers a result that cannot be applied, because its lease has ended or never was. The same result again is accepted again. Any
-// other result is refused: as stale, or, where the worker that reports it never had the lease or may not see the execution, as unknown.
+// Judge returns the verdict on a result that cannot be applied, because its lease has ended or never existed. A
+// repeat of the same result is accepted again. Any other result is refused: as stale or, if the worker never had the
+// lease or may not see the execution, as unknown.
 func Judge(p Past, f *Finish) Verdict {
 	v := Verdict{Execution: f.Outcome.Execution}
 	foreign := f.Worker != WorkerID{} && (p.Holder != WorkerID{} && p.Holder != f.Worker || p.Serves != "" && p.Serves != p.Tenant)
@@ -43,6 +44,8 @@ func (p Past) Repeats(o OutcomeStatus) bool {
 		return p.Failed
 	case o == OutcomeCancelled:
 		return p.Status == Cancelled && !p.Failed && !p.Snoozed
+	case o == OutcomeSkipped:
+		return p.Status == Skipped && !p.Failed && !p.Snoozed
 	case o == OutcomeSnoozed:
 		return p.Snoozed
 	case o == OutcomeParked: // its target was quicker
@@ -54,12 +57,12 @@ func (p Past) Repeats(o OutcomeStatus) bool {
 // JobDeleted is the error of an execution that is CANCELLED because its job was deleted.
 var JobDeleted = &Error{Type: CancelledError, Message: "its job was deleted"}
 
-// FailedAttempt reports whether the finish ends an attempt that failed, which is kept as one. A snooze is none.
+// FailedAttempt reports whether the finish ends a failed attempt, which is recorded as one. A snooze does not.
 func (f *Finish) FailedAttempt() bool {
 	return f.Outcome.Status != OutcomeSnoozed && (f.Then.Move == Again || f.Then.Status == Failed || f.Then.Status == TimedOut)
 }
 
-// IfDeleted is the final status of an execution that was to be retried, if its job was deleted meanwhile.
+// IfDeleted returns the final status of an execution that was to be retried, if its job was deleted meanwhile.
 func (f *Finish) IfDeleted() Status {
 	switch e := f.Outcome.Error; {
 	case f.Outcome.Status == OutcomeSnoozed:
@@ -70,8 +73,8 @@ func (f *Finish) IfDeleted() Status {
 	return Failed
 }
 
-// Ending is the error that an execution has if the finish ends it. A snooze that is not out of time ends one only where its job
-// was deleted.
+// Ending returns the error that an execution has if the finish ends it. A snooze that is not out of time ends it only
+// if its job was deleted.
 func (f *Finish) Ending() *Error {
 	if f.Outcome.Status == OutcomeSnoozed && f.Then.Status != TimedOut {
 		return JobDeleted

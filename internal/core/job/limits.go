@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// What limits, keys and spans of a definition may be.
+// Limits on the limits, keys and durations of a definition.
 const (
-	MaxAtOnce = 1_000_000 // of a limit on what runs at once, of a rate and of its burst
+	MaxAtOnce = 1_000_000 // for concurrency limits, rates and bursts
 	maxPer    = 24 * time.Hour
 	maxSpan   = 30 * 24 * time.Hour
 	maxUnique = 255
 )
 
-// WantAtOnce says what a limit on what runs at once may be.
+// WantAtOnce describes a valid concurrency limit.
 const WantAtOnce = "a whole number from 1 to 1000000, or null for no limit"
 
-// CheckAtOnce notes what is wrong with a limit on what runs at once; 0 is none.
+// CheckAtOnce validates a concurrency limit; 0 is none.
 func CheckAtOnce(n int, field string, v *Invalids) {
 	if n < 0 || n > MaxAtOnce {
 		v.Add(field, n, WantAtOnce)
@@ -27,7 +27,7 @@ func CheckAtOnce(n int, field string, v *Invalids) {
 // WantPer describes a valid rate period.
 const WantPer = "a duration of whole microseconds from 1ms to 24h, such as 1s"
 
-// Check notes what is wrong with a rate; the zero Rate is none.
+// Check validates a rate; the zero Rate is none.
 func (r Rate) Check(field string, v *Invalids) {
 	if r == (Rate{}) {
 		return
@@ -43,18 +43,16 @@ func (r Rate) Check(field string, v *Invalids) {
 	if count && per && r.Per/time.Duration(r.Count) < time.Microsecond {
 		v.Add(field+".count", r.Count, fmt.Sprintf("at most one in a microsecond, which is %d in %s", r.Per/time.Microsecond, r.Per))
 	}
-	if asked := r.Burst != 0 || count && per; asked && (r.Burst < 1 || r.Burst > MaxAtOnce) { // 0 follows from the others, unless these are right
+	if asked := r.Burst != 0 || count && per; asked && (r.Burst < 1 || r.Burst > MaxAtOnce) { // 0 is derived from the others, unless these are valid
 		v.Add(field+".burst", r.Burst, "a whole number from 1 to 1000000, or null for a tenth of a second's worth")
 	}
 }
 
-// checkLimits looks at what says how many executions there may be and for how long.
+// checkLimits validates the concurrency limits and rates of a definition.
 func (d *Definition) checkLimits(v *Invalids) {
 	CheckAtOnce(d.MaxConcurrent, "max_concurrent", v)
 	d.Rate.Check("rate_limit", v)
-	if n := utf8.RuneCountInString(d.UniqueKey); n > maxUnique || !printable(d.UniqueKey) {
-		v.Add("unique_key", d.UniqueKey, "1 to 255 characters, without control characters")
-	}
+	CheckUnique(d.UniqueKey, v)
 	span := func(field string, s time.Duration) {
 		if s != 0 && (s < time.Millisecond || s > maxSpan) {
 			v.Add(field, s, "a duration from 1ms to 720h (30 days), such as 90s or 1h30m")
@@ -64,7 +62,14 @@ func (d *Definition) checkLimits(v *Invalids) {
 	span("auto_redrive_after", d.AutoRedriveAfter)
 }
 
-// checkTimes looks at the timeouts beside that of an attempt.
+// CheckUnique validates a unique key; an empty one is none.
+func CheckUnique(key string, v *Invalids) {
+	if n := utf8.RuneCountInString(key); n > maxUnique || !printable(key) {
+		v.Add("unique_key", key, "1 to 255 characters, without control characters")
+	}
+}
+
+// checkTimes validates the timeouts other than that of an attempt.
 func (t *Target) checkTimes(v *Invalids) {
 	switch {
 	case t.Stall == 0:

@@ -19,30 +19,30 @@ const (
 	LogStdout = "stdout"
 	LogStderr = "stderr"
 	LogOwn    = "log"    // what a handler logs
-	LogSystem = "system" // what Carillon says about the log
+	LogSystem = "system" // Carillon's own notes about the log
 )
 
-// LogStreams are the streams a line may be of.
+// LogStreams lists the streams of a log.
 var LogStreams = []string{LogStdout, LogStderr, LogOwn, LogSystem}
 
-// The most that is kept of a log.
+// Limits of a log.
 const (
 	MaxLogText  = 16 << 10 // bytes of a line; more is cut off
-	MaxLogChunk = 64 << 10 // bytes of the lines that are stored together
+	MaxLogChunk = 64 << 10 // bytes of lines stored together
 	MaxLogLines = 100_000  // of an attempt
 	MaxLogBytes = 10 << 20 // of an attempt
-	logOverhead = 16       // bytes that a line counts beside its text
+	logOverhead = 16       // bytes that a line counts besides its text
 )
 
-// LogHead says how much of an attempt's log is stored.
+// LogHead describes how much of an attempt's log is stored.
 type LogHead struct {
 	Lines int   // that are kept
 	Bytes int64 // of them
-	Cut   bool  // it has reached its limit: nothing more is kept
+	Cut   bool  // it has reached its limit: nothing more is stored
 }
 
-// Take takes the beginning of lines behind the head, as much as is stored together; next is the head then, and rest what
-// did not fit in. Where the log reaches its limit a line that says so is the last.
+// Take takes as many lines after the head as are stored together; next is the new head, and rest the lines that did
+// not fit. If the log reaches its limit, a line that says so is the last.
 func (h LogHead) Take(lines []LogLine) (kept []LogLine, next LogHead, rest []LogLine) {
 	next = h
 	size := 0
@@ -64,7 +64,7 @@ func (h LogHead) Take(lines []LogLine) (kept []LogLine, next LogHead, rest []Log
 	return lines, next, nil
 }
 
-// LogText is a text as a line of a log can be kept: valid, without NUL and the line's end, and not too long.
+// LogText returns a text in the form of a log line: valid UTF-8, without NUL and line ends, and not too long.
 func LogText(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	if strings.IndexByte(s, 0) >= 0 {
@@ -78,7 +78,8 @@ func LogText(s string) string {
 	return s
 }
 
-// LogPlace is a place in an execution's log: before a line of the attempt under a token. The zero place is the beginning.
+// LogPlace is a position in an execution's log: before a line of the attempt under a token. The zero place is the
+// beginning.
 type LogPlace struct {
 	Token Token
 	Line  int
@@ -92,10 +93,10 @@ func (p LogPlace) Compare(q LogPlace) int {
 	return p.Line - q.Line
 }
 
-// String is the place in a text that ParseLogPlace reads.
+// String returns the place in the form that ParseLogPlace reads.
 func (p LogPlace) String() string { return fmt.Sprintf("%d.%d", p.Token, p.Line) }
 
-// ParseLogPlace reads what String has made.
+// ParseLogPlace parses the format of String.
 func ParseLogPlace(s string) (p LogPlace, ok bool) {
 	var rest string
 	n, err := fmt.Sscanf(s, "%d.%d%s", (*int64)(&p.Token), &p.Line, &rest)

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Moved says why a credential that was stored with one definition must not be handed to another, or nothing where it may be. A
-// credential belongs to the destination it was given for: the origin of a callback, or a program with its arguments and variables.
-// hides tells the names of variables that are credentials themselves: one of them may change without the others.
+// Moved returns why a credential that was stored with one definition must not be passed to another, or "" if it may.
+// A credential belongs to the destination it was given for: the origin of a callback, or a program with its arguments
+// and variables. hides reports the names of variables that are credentials themselves, each of which may change
+// without the others.
 func Moved(was, now *Definition, hides func(name string) bool) string {
 	a, b := &was.Target, &now.Target
 	steered := steered(a.Env, b.Env, hides)
@@ -28,7 +29,7 @@ func Moved(was, now *Definition, hides func(name string) bool) string {
 	return ""
 }
 
-// Origin is the scheme, host and port that a callback URL leads to.
+// Origin returns the scheme, host and port of a callback URL.
 func Origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -41,8 +42,8 @@ func Origin(raw string) string {
 	return strings.ToLower(u.Scheme) + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// steered is the first variable that differs and may make the same program do, load or reach something else: any, since nobody can
-// list what programs obey, but for those of the language and the time zone and for credentials.
+// steered returns the first variable that differs and may make the same program do, load or contact something else.
+// Nobody can list what programs obey, so any may, except those of the language and the time zone, and credentials.
 func steered(was, now map[string]string, hides func(name string) bool) string {
 	var found []string
 	differs := func(name string, values ...string) {
@@ -66,8 +67,8 @@ func steered(was, now map[string]string, hides func(name string) bool) string {
 	return slices.Min(found)
 }
 
-// harmless reports whether a variable with that value says only in which language and time zone a program speaks. A value that
-// could be a path of one's own, or be expanded, is not that.
+// harmless reports whether a variable with that value only sets the language and time zone of a program. A value that
+// could be a path, or be expanded, does more.
 func harmless(name, value string) bool {
 	if name != "TZ" && name != "LANG" && name != "LANGUAGE" && !strings.HasPrefix(name, "LC_") {
 		return false
@@ -77,11 +78,12 @@ func harmless(name, value string) bool {
 	})
 }
 
-// steeringPrefixes begin the names of variables that loaders, interpreters and common clients obey. They and what follows count for
-// variables that look like credentials, such as RESTIC_PASSWORD_COMMAND; of others every one counts.
+// steeringPrefixes are prefixes of variables that loaders, interpreters and common clients obey. This and the
+// following lists apply to variables that look like credentials, such as RESTIC_PASSWORD_COMMAND; every other
+// variable counts as steering.
 var steeringPrefixes = []string{"LD_", "DYLD_", "BASH", "PYTHON", "PERL", "RUBY", "NODE_", "JAVA", "JDK_", "_JAVA", "GIT_", "SSH_", "XDG_", "PGSERVICE", "CURL_", "SSL_", "LUA_", "PHP", "GCONV"}
 
-// steeringWords are words of such names, and of those that say where to connect.
+// steeringWords are words in such names, and in those that say where to connect.
 var steeringWords = map[string]bool{
 	"ENV": true, "IFS": true, "PATH": true, "SHELL": true, "PS4": true, "SHELLOPTS": true, "EDITOR": true, "VISUAL": true, "PAGER": true, "BROWSER": true, "HOME": true, "CLASSPATH": true,
 	"OPTS": true, "OPTIONS": true, "MAKEFLAGS": true, "ASKPASS": true, "HELPER": true, "SCRIPT": true, "PROGRAM": true, "EVAL": true, "FLAGS": true, "CONFIG": true, "CONF": true, "RC": true, "FILE": true, "DIR": true, "COMMAND": true, "CMD": true, "EXEC": true, "HOOK": true, "PRELOAD": true, "STARTUP": true, "PLUGIN": true, "PLUGINS": true,
@@ -89,10 +91,10 @@ var steeringWords = map[string]bool{
 	"CONNECTION": true, "CONN": true, "BUNDLE": true, "CERT": true, "CA": true, "INSECURE": true, "SSLMODE": true, "PGSSLMODE": true, "PGPORT": true, "PSQLRC": true, "LESSOPEN": true, "LESSCLOSE": true,
 }
 
-// steeringEnds end words such as PGHOST.
+// steeringEnds are endings of words such as PGHOST.
 var steeringEnds = []string{"HOST", "HOSTNAME", "HOSTADDR", "ADDR", "URL", "URI", "ENDPOINT", "ENDPOINTS", "PROXY", "SERVER"}
 
-// steers reports whether the name or a value of a credential says that it is more than that.
+// steers reports whether the name or a value of a credential shows that it is more than that.
 func steers(name string, values ...string) bool {
 	upper := strings.ToUpper(name)
 	for _, p := range steeringPrefixes {
@@ -113,52 +115,50 @@ var interpreters = []string{
 	"sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "pwsh", "powershell", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "tclsh", "wish", "expect", "Rscript", "julia", "osascript",
 }
 
-// interpreterPrefixes begin the names of more of them, such as python3.12 and luajit.
+// interpreterPrefixes are prefixes of more of them, such as python3.12 and luajit.
 var interpreterPrefixes = []string{"python", "pypy", "lua"}
 
 // wrappers run the program that their arguments name.
 var wrappers = []string{"env", "nice", "nohup", "setsid", "sudo", "doas"}
 
-// readers may take commands from standard input whatever their arguments are, or run what does in a way that is not looked into.
-var readers = []string{
-	"busybox", "toybox", "make", "gmake", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "R", "m4", "bc", "dc", "gdb", "lldb", "at", "batch", "ed", "ex", "vi", "vim", "emacs", "irb", "ipython", "cmd",
-	"psql", "mysql", "mariadb", "sqlite", "sqlite3", "duckdb", "redis-cli", "valkey-cli", "mongo", "mongosh", "cqlsh", "sqlplus", "sqlcmd", "clickhouse-client",
-	"ssh", "xargs", "parallel", "timeout", "su", "runuser", "flock", "chroot", "unshare", "nsenter", "stdbuf", "ionice", "taskset", "chrt", "time", "strace", "ltrace", "watch", "script", "entr", "socat", "systemd-run",
-	"docker", "podman", "nerdctl", "kubectl", "exec", "eval", "source",
-}
-
-// scriptEnds end the names of files that interpreters run.
+// scriptEnds are the extensions of files that interpreters run.
 var scriptEnds = []string{".sh", ".bash", ".zsh", ".ksh", ".fish", ".csh", ".ps1", ".py", ".pyz", ".pl", ".rb", ".js", ".mjs", ".cjs", ".ts", ".mts", ".php", ".phar", ".lua", ".tcl", ".exp", ".R", ".r", ".jl"}
 
-// plainFlags are options that neither take a value nor have a program read from elsewhere, by the interpreters that have them.
+// plainFlags lists, by interpreter, options that neither take a value nor read a program from elsewhere.
 var plainFlags = map[string][]string{
 	"sh": {"-u", "-x", "-ux"}, "bash": {"-u", "-x", "-ux"}, "dash": {"-u", "-x", "-ux"}, "zsh": {"-u", "-x", "-ux"}, "ksh": {"-u", "-x", "-ux"},
 	"python": {"-u", "-B", "-E", "-I", "-O"}, "perl": {"-w"}, "ruby": {"-w"},
 }
 
-// PayloadIsProgram reports whether a command may read its standard input, which is the payload, as code: a shell or another
-// interpreter that is not seen to run a script, and what cannot be told.
+// PayloadIsProgram reports whether a command may read its standard input, which is the payload, as code. It does not
+// if it recognisably runs a script file, by the file's extension or as an interpreter's argument. For other programs
+// it cannot be known: curl -K -, jq -f /dev/stdin, xargs and thousands more take orders from there.
 func (t *Target) PayloadIsProgram() bool {
 	if t.Kind != Command {
 		return false
 	}
-	words, first := t.Command, len(t.Command)
-	if t.Entrypoint != "" { // a program of the artifact, whose arguments are its own
-		words, first = append([]string{t.Entrypoint}, t.Command...), 1
+	words := t.Command
+	if t.Entrypoint != "" {
+		words = append([]string{t.Entrypoint}, words...)
 	}
-	for i, word := range words[:first] {
-		name := programName(word)
-		rest := words[i+1:]
-		switch {
-		case slices.Contains(readers, name):
-			return true
-		case interprets(name):
-			return !runsScript(name, rest)
-		case slices.Contains(wrappers, name) && !runsScript(name, rest):
-			return true
-		}
+	if len(words) == 0 { // an artifact that is itself a program
+		return true
 	}
-	return false
+	name := programName(words[0])
+	switch {
+	case isScript(words[0]):
+		return slices.ContainsFunc(words[1:], takesCode)
+	case interprets(name):
+		return !runsScript(name, words[1:])
+	case slices.Contains(wrappers, name) && len(words) > 1:
+		return !isScript(words[1]) || slices.ContainsFunc(words[2:], takesCode)
+	}
+	return true
+}
+
+// isScript reports whether a word names a script file that a wrapper or shell would not interpret differently.
+func isScript(word string) bool {
+	return !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "+") && !strings.ContainsAny(word, "= \t\n;|&$`") && slices.Contains(scriptEnds, path.Ext(programName(word)))
 }
 
 // programName is the name of a program by its path.
@@ -192,17 +192,17 @@ func runsScript(name string, args []string) bool {
 		return false
 	}
 	file := args[0]
+	if isScript(file) {
+		return true
+	}
 	if strings.HasPrefix(file, "-") || strings.HasPrefix(file, "+") || strings.ContainsAny(file, "= \t\n;|&$`") {
 		return false
 	}
 	base := programName(file)
-	if base == "" || interprets(base) || slices.Contains(readers, base) || slices.Contains(wrappers, base) {
-		return false
-	}
-	return strings.ContainsAny(file, `/\`) || slices.Contains(scriptEnds, path.Ext(base))
+	return base != "" && !interprets(base) && !slices.Contains(wrappers, base) && strings.ContainsAny(file, `/\`)
 }
 
-// takesCode reports whether an argument is code, comes before it, or stands for standard input.
+// takesCode reports whether an argument is code, precedes it, or stands for standard input.
 func takesCode(arg string) bool {
 	switch arg {
 	case "-", "-c", "-e", "-s", "-f-":

@@ -24,6 +24,7 @@ func TestMoved(t *testing.T) {
 	call := Definition{Target: Target{Kind: HTTP, URL: "https://a.example/x", Method: "POST", Headers: map[string]string{"X-A": "1"}}, Payload: []byte(`{}`)}
 	run := Definition{Target: Target{Kind: Command, Command: []string{"report", "--day", "today"}, Env: map[string]string{"MODE": "x", "PGHOST": "db", "PGPASSWORD": "p", "TOKEN_URL": "u"}}, Payload: []byte(`{}`)}
 	shell := Definition{Target: Target{Kind: Command, Command: []string{"/bin/bash"}}, Payload: []byte(`"true"`)}
+	script := Definition{Target: Target{Kind: Command, Command: []string{"python3", "app.py"}}, Payload: []byte(`{}`)}
 	for name, c := range map[string]struct {
 		was    Definition
 		change func(*Definition)
@@ -52,7 +53,8 @@ func TestMoved(t *testing.T) {
 		"a URL for a flag":    {run, func(d *Definition) { d.Target.Env["MAKEFLAGS"] = "--eval=x://a:b@c" }, "MAKEFLAGS"},
 		"a password":          {run, func(d *Definition) { d.Target.Env["PGPASSWORD"] = "q" }, ""},
 		"a mode less":         {run, func(d *Definition) { delete(d.Target.Env, "MODE") }, "MODE"},
-		"a command's data":    {run, func(d *Definition) { d.Payload = []byte(`{"a":1}`) }, ""},
+		"a command's data":    {run, func(d *Definition) { d.Payload = []byte(`{"a":1}`) }, "payload"},
+		"a script's data":     {script, func(d *Definition) { d.Payload = []byte(`{"a":1}`) }, ""},
 		"a program":           {run, func(d *Definition) { d.Target.Command = []string{"env"} }, "program"},
 		"an argument":         {run, func(d *Definition) { d.Target.Command = []string{"report", "--day", "env"} }, "arguments"},
 		"an argument more":    {run, func(d *Definition) { d.Target.Command = append(d.Target.Command, "-v") }, "arguments"},
@@ -86,14 +88,23 @@ func TestPayloadIsProgram(t *testing.T) {
 		"make all": true, "gmake -f - all": true, "awk -f x.awk": true, "sed -f -": true, "sqlite3 data.db": true, "ssh host.example": true, "bc lib.bc": true, "R": true, "Rscript -": true, "m4 x.m4": true, "busybox-static": true,
 		"sudo -u a.b bash": true, "env A=./x.sh bash": true, "env -S x": true, "nice /opt/wrap bash": true, "nohup /bin/bash": true, "timeout 5 report": true, "deno run x.ts": true, "luajit": true, "lua5.4": true, `C:\bin\Bash.EXE`: true,
 		"php -r x": true, "bash /proc/self/fd/0": true, "bash /dev/../dev/stdin": true, "report at": true, "flock /x -c bash": true, "bash /bin/bash": true, "sh report": true,
-		"node app.js": false, "report": false, "echo bash-like": false, "/opt/sh/report": false, "bash x.sh": false, "bash -x /opt/report a b": false, "python3 -u app.py": false, "./python_job.py": false, "jq .a": false,
-		"nice ./report.sh": false, "env /opt/report": false, "Rscript x.R": false, "bash deploy.sh env": false, "perl -w x.pl": false,
+		"curl -K -": true, "curl -K- https://a.example": true, "jq -f /dev/stdin": true, "jq .a": true, "git apply": true, "ftp": true, "report": true, "/opt/sh/report": true, "echo x": true, "env /opt/report": true, "nice -n 5 ./report.sh": true,
+		"env A=b ./report.sh": true, "./report.sh -": true, "./report.sh /dev/stdin": true, "nice ./report.sh -c x": true, "env": true,
+		"node app.js": false, "bash x.sh": false, "bash -x /opt/report a b": false, "python3 -u app.py": false, "./python_job.py": false, "report.sh --day today": false,
+		"nice ./report.sh": false, "Rscript x.R": false, "bash deploy.sh env": false, "perl -w x.pl": false,
 	} {
 		if got := (&Target{Kind: Command, Command: strings.Fields(line)}).PayloadIsProgram(); got != want {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
-	if (&Target{Kind: Command, Command: []string{"bash"}, Entrypoint: "run"}).PayloadIsProgram() || !(&Target{Kind: Command, Entrypoint: "bin/bash"}).PayloadIsProgram() || (&Target{Kind: HTTP}).PayloadIsProgram() {
-		t.Error("an entrypoint's argument, or a callback, is taken for a shell")
+	for want, all := range map[bool][]Target{
+		true:  {{Kind: Command, Entrypoint: "bin/bash"}, {Kind: Command, Entrypoint: "bin/report"}, {Kind: Command, Artifact: "5c"}, {Kind: Command, Entrypoint: "run.sh", Command: []string{"-"}}},
+		false: {{Kind: HTTP}, {Kind: Command, Entrypoint: "run.sh", Command: []string{"bash"}}, {Kind: Command, Entrypoint: "bin/python3", Command: []string{"app.py"}}},
+	} {
+		for _, x := range all {
+			if x.PayloadIsProgram() != want {
+				t.Errorf("%+v: want %v", x, want)
+			}
+		}
 	}
 }

@@ -18,7 +18,7 @@ func ParseOperationID(s string) (OperationID, error) {
 
 func (i OperationID) String() string { return formatUUID(i) }
 
-// OperationKind says what an operation does to each of its items.
+// OperationKind is what an operation does to each of its items.
 type OperationKind string
 
 // The kinds of operations.
@@ -27,7 +27,7 @@ const (
 	OpDiscard OperationKind = "discard"
 
 	OpBackfill OperationKind = "backfill"
-	OpReplan   OperationKind = "replan" // jobs follow a change of their calendar
+	OpReplan   OperationKind = "replan" // reschedules jobs after a change of their calendar
 
 	OpPause   OperationKind = "pause"
 	OpResume  OperationKind = "resume"
@@ -39,10 +39,10 @@ const (
 	OpCancelExecutions OperationKind = "cancel_executions"
 	OpRetryExecutions  OperationKind = "retry_executions"
 
-	OpCancelWaiting OperationKind = "cancel_waiting" // the rest of what waited for a job when it was deleted
+	OpCancelWaiting OperationKind = "cancel_waiting" // cancels the remaining waiting executions of a deleted job
 )
 
-// JobActions are the kinds that do the same to each job of a selection.
+// JobActions lists the kinds that apply to each job of a selection.
 func JobActions() []OperationKind {
 	return []OperationKind{OpPause, OpResume, OpDelete, OpTrigger, OpTag, OpUntag}
 }
@@ -50,16 +50,16 @@ func JobActions() []OperationKind {
 // Dead reports whether the items are dead letters.
 func (k OperationKind) Dead() bool { return k == OpRedrive || k == OpDiscard }
 
-// OverJobs reports whether it does the same to each job of a selection.
+// OverJobs reports whether it applies to each job of a selection.
 func (k OperationKind) OverJobs() bool { return slices.Contains(JobActions(), k) }
 
-// OverExecutions reports whether it does the same to each execution of a selection.
+// OverExecutions reports whether it applies to each execution of a selection.
 func (k OperationKind) OverExecutions() bool {
 	return k == OpCancelExecutions || k == OpRetryExecutions
 }
 
-// Cancellable reports whether an operation of the kind may be cancelled. The rest of a deletion may not: what it leaves
-// waiting would never start nor end.
+// Cancellable reports whether an operation of the kind may be cancelled. The rest of a deletion may not: the
+// executions left waiting would never start or end.
 func (k OperationKind) Cancellable() bool { return k != OpCancelWaiting }
 
 // OperationState is the state of an operation.
@@ -73,18 +73,18 @@ const (
 	OpCancelled OperationState = "CANCELLED"
 )
 
-// Operation is work over many things, done in the background by whichever server takes it.
+// Operation is a bulk action, run in the background by whichever server takes it.
 type Operation struct {
 	ID         OperationID
 	Tenant     tenant.ID
 	Kind       OperationKind
 	State      OperationState
-	Spec       []byte  // what it is over; its kind knows the form
-	Rate       float64 // items a second; 0: as fast as it goes
+	Spec       []byte  // its selection; the kind determines the format
+	Rate       float64 // items a second; 0: unlimited
 	Total      int64   // items, as counted when it began
 	Done       int64
-	Passed     int64  // items that were no longer there, or not to be had
-	Error      string // why it failed, or, where it succeeded, why it passed some over
+	Passed     int64  // items that no longer existed or could not be changed
+	Error      string // why it failed or, if it succeeded, why it skipped some items
 	By         string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time

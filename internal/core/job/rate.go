@@ -2,17 +2,17 @@ package job
 
 import "math/bits"
 
-// Pace says how a token bucket fills: one in every Step, in microseconds, up to Burst. The zero Pace is not known.
+// Pace describes how a token bucket fills: one token every Step microseconds, up to Burst. The zero Pace is unknown.
 type Pace struct{ Step, Burst int64 }
 
-// Pace returns how a rate fills its bucket.
+// Pace returns how the bucket of a rate fills.
 func (r Rate) Pace() Pace {
 	step := r.Interval().Microseconds()
-	return Pace{step, min(int64(max(r.Burst, 1)), (1<<60)/step)} // beyond that the sums would not fit
+	return Pace{step, min(int64(max(r.Burst, 1)), (1<<60)/step)} // beyond that the sums would overflow
 }
 
-// Rescale says when a bucket is full that was to be full at an instant, in microseconds, while it filled as was, and from now on
-// fills otherwise: it keeps the tokens that it holds, as far as they fit. One that is full stays full.
+// Rescale returns when a bucket is full, in microseconds, if its pace changes now from was: it keeps the tokens that
+// it holds, as far as they fit. A full bucket stays full.
 func (b Pace) Rescale(was Pace, full, now int64) int64 {
 	whole := b.Burst * b.Step
 	switch {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// SkipReason says why an instant did not fire.
+// SkipReason is the reason why an instant did not fire.
 type SkipReason string
 
-// Why instants do not fire.
+// The reasons why instants do not fire.
 const (
 	SkipOverlap SkipReason = "overlap" // an earlier fire had not finished
-	SkipMissed  SkipReason = "missed"  // it passed while nobody fired, and is not caught up
+	SkipMissed  SkipReason = "missed"  // it passed while no server was running, and is not caught up
 	SkipPause   SkipReason = "pause"   // it passed while the job was paused, and is not caught up
 	SkipUnique  SkipReason = "unique"  // another execution held its unique key
 )

@@ -48,7 +48,7 @@ func Statuses() []Status {
 	return all
 }
 
-// Move is something that happens to an execution.
+// Move is a transition of an execution.
 type Move uint8
 
 // The moves of the state machine.
@@ -58,14 +58,14 @@ const (
 	Leased                  // a worker took it
 	Done                    // the worker says it succeeded
 	Again                   // an attempt failed and another follows
-	Snoozed                 // the worker asks for it again later
+	Snoozed                 // the worker asks to retry it later
 	Died                    // it failed for good
-	Late                    // its last attempt, or the whole of it, ran out of time
+	Late                    // its last attempt, or the whole execution, timed out
 	Lost                    // the lease ended without a result
 	Release                 // the worker handed it back
 	Cancel                  // someone asked to cancel it
-	Stopped                 // the worker says it stopped as asked, or the grace is over
-	Skip                    // its policy says not to run it
+	Stopped                 // the worker stopped it as asked, or the grace period is over
+	Skip                    // its policy forbids to run it, or its worker found nothing to do
 	Expire                  // it did not start in time
 )
 
@@ -86,18 +86,17 @@ func Moves() []Move {
 	return all
 }
 
-// table is the whole state machine: what is not in it is illegal.
+// table is the whole state machine: any other move is illegal.
 var table = map[Status]map[Move]Status{
 	Waiting:    {Free: Pending, Cancel: Cancelled, Skip: Skipped, Expire: Expired},
 	Pending:    {Hold: Waiting, Leased: Running, Cancel: Cancelled, Skip: Skipped, Expire: Expired, Died: Failed},
 	Retrying:   {Hold: Waiting, Leased: Running, Cancel: Cancelled, Expire: Expired, Late: TimedOut, Died: Failed},
-	Running:    {Done: Succeeded, Again: Retrying, Snoozed: Pending, Died: Failed, Late: TimedOut, Lost: Pending, Release: Pending, Cancel: Cancelling, Stopped: Cancelled},
-	Cancelling: {Done: Succeeded, Died: Failed, Late: TimedOut, Lost: Cancelled, Release: Cancelled, Cancel: Cancelling, Stopped: Cancelled},
+	Running:    {Done: Succeeded, Again: Retrying, Snoozed: Pending, Died: Failed, Late: TimedOut, Lost: Pending, Release: Pending, Cancel: Cancelling, Stopped: Cancelled, Skip: Skipped},
+	Cancelling: {Done: Succeeded, Died: Failed, Late: TimedOut, Lost: Cancelled, Release: Cancelled, Cancel: Cancelling, Stopped: Cancelled, Skip: Skipped},
 }
 
-// Apply is the state after the move, and false if the move is illegal there.
-// An execution in the queue is PENDING before, and RETRYING after, its first
-// charged failure: tries says which.
+// Apply returns the state after the move, and false if the move is illegal. A queued execution is PENDING before, and
+// RETRYING after, its first charged failure, which tries counts.
 func Apply(s Status, m Move, tries int) (Status, bool) {
 	next, ok := table[s][m]
 	if next == Pending && tries > 0 {

@@ -10,7 +10,7 @@ import (
 type Worker struct {
 	ID        WorkerID
 	Tenant    tenant.ID // empty: it serves every tenant
-	Secret    [32]byte  // hash of what it proves its session with; zero: it cannot be used over the network
+	Secret    [32]byte  // hash of the proof of its session; zero: it cannot be used over the network
 	Host      string
 	Version   string
 	Labels    []string
@@ -24,10 +24,10 @@ type Worker struct {
 	BeatAt    time.Time // by the store's clock
 	ExpiresAt time.Time
 	Ended     bool // its session has ended
-	Cordoned  bool // it is given nothing more until it is uncordoned
+	Cordoned  bool // it is given no more work until it is uncordoned
 }
 
-// Beat holds what a worker says about itself.
+// Beat holds what a worker reports about itself.
 type Beat struct {
 	Running   int
 	Completed int64 // since it registered
@@ -42,7 +42,7 @@ type Memory struct {
 	Limit int64 // the limit of its cgroup, or else all memory of the machine
 }
 
-// MaxMemory is the most that a worker may say, so that sums of it stay within 64 bits.
+// MaxMemory is the maximum that a worker may report, so that sums stay within 64 bits.
 const MaxMemory = 1 << 46
 
 // WorkerState is the state of a worker.
@@ -80,16 +80,16 @@ func (s WorkerState) Takes() bool {
 	return s == WorkerActive || s == WorkerIdle || s == WorkerBusy
 }
 
-// OrderKind says what a worker must do with an execution that it holds.
+// OrderKind is what a worker must do with an execution that it holds.
 type OrderKind uint8
 
 // The orders. Their numbers are stored; never renumber them.
 const (
 	OrderCancel OrderKind = 1 // stop it and say how it ended
-	OrderLost   OrderKind = 2 // let go of it: it is no longer yours
+	OrderLost   OrderKind = 2 // drop it: it is no longer yours
 )
 
-// Order is one instruction in the answer to a heartbeat.
+// Order is one instruction in the response to a heartbeat.
 type Order struct {
 	Worker WorkerID
 	Lease

@@ -1,8 +1,6 @@
-// Package notice holds what a tenant is told of by itself: rules say which
-// events of which jobs, and where to.
+// Package notice defines notification rules, which say which events of which jobs a tenant is notified of, and where.
 //
-// It decides what is wrong with a rule and which rules an event concerns. It
-// never looks for events and never sends anything.
+// It validates rules and decides which of them an event concerns. It never looks for events and never sends anything.
 package notice
 
 import (
@@ -16,31 +14,32 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Event is something that a rule may be about.
+// Event is something that a rule may notify of.
 type Event string
 
 // The events.
 const (
-	Failed       Event = "failed"        // an execution ended as FAILED or TIMED_OUT
-	DeadLettered Event = "dead_lettered" // and is a dead letter: of each, once
-	Late         Event = "late"          // an execution of the job is due and has not started for as long as the rule says
-	Missing      Event = "missing"       // an instant passed and nothing ran: it was missed, or expired, or nobody fires the job
-	Recovered    Event = "recovered"     // a job of which one of the others was told is healthy again
+	Failed       Event = "failed"           // an execution ended as FAILED or TIMED_OUT
+	DeadLettered Event = "dead_lettered"    // and became a dead letter: once for each
+	Late         Event = "late"             // an execution of the job is due and has not started within the rule's time
+	Missing      Event = "missing"          // an instant passed and nothing ran: it was missed, or expired, or nobody fires the job
+	Approval     Event = "approval_waiting" // a run of a workflow waits for an approval: once for each
+	Recovered    Event = "recovered"        // a job with an earlier notification is healthy again
 )
 
-// Events lists them all.
-func Events() []Event { return []Event{Failed, DeadLettered, Late, Missing, Recovered} }
+// Events lists all events.
+func Events() []Event { return []Event{Failed, DeadLettered, Late, Missing, Approval, Recovered} }
 
 // Tag marks the jobs that send notifications. There are no notifications about them.
 const Tag = "carillon-notification"
 
-// Rule says what a tenant is told of, and where to.
+// Rule describes what a tenant is notified of, and where.
 type Rule struct {
 	Tenant      tenant.ID     `json:"-"`
 	Name        string        `json:"-"` // unique in the tenant
 	Events      []Event       `json:"events"`
 	Jobs        []job.ID      `json:"jobs,omitempty"` // none: of every job
-	Tags        []string      `json:"tags,omitempty"` // none: with any tags; else with one of these at least
+	Tags        []string      `json:"tags,omitempty"` // none: jobs with any tags; else those with at least one of these
 	URL         string        `json:"url"`
 	LateAfter   time.Duration `json:"late_after,omitempty"`
 	SilentUntil time.Time     `json:"silent_until,omitzero"` // nothing is told before
@@ -57,7 +56,7 @@ const (
 	MaxListed        = 100 // jobs, or tags, of one rule
 )
 
-// Check says what is wrong with a rule.
+// Check validates a rule.
 func (r Rule) Check() job.Invalids {
 	var v job.Invalids
 	if !job.ValidKey(r.Name) {
@@ -73,8 +72,8 @@ func (r Rule) Check() job.Invalids {
 			v.Add(fmt.Sprintf("events[%d]", i), string(e), "each event only once")
 		}
 	}
-	if slices.Equal(r.Events, []Event{Recovered}) {
-		v.Add("events", "[recovered]", "beside recovered, an event to recover from: one of failed, dead_lettered, late, missing")
+	if slices.Contains(r.Events, Recovered) && !slices.ContainsFunc(r.Events, func(e Event) bool { return e != Recovered && e != Approval }) {
+		v.Add("events", job.Show(fmt.Sprint(r.Events)), "beside recovered, an event to recover from: one of failed, dead_lettered, late, missing")
 	}
 	if len(r.Tags) > MaxListed {
 		v.Add("tags", fmt.Sprintf("%d tags", len(r.Tags)), "at most 100 tags")
@@ -105,12 +104,12 @@ func words() string {
 	return strings.Join(all, ", ")
 }
 
-// Wants reports whether the rule is about the event, and about the job.
+// Wants reports whether the rule covers the event and the job.
 func (r Rule) Wants(e Event, j job.Job) bool {
 	return slices.Contains(r.Events, e) && r.Concerns(j)
 }
 
-// Concerns reports whether the rule is about the job. None is about the jobs that send notices.
+// Concerns reports whether the rule covers the job. No rule covers the jobs that send notifications.
 func (r Rule) Concerns(j job.Job) bool {
 	if slices.Contains(j.Tags, Tag) || len(r.Jobs) > 0 && !slices.Contains(r.Jobs, j.ID) {
 		return false
@@ -118,7 +117,7 @@ func (r Rule) Concerns(j job.Job) bool {
 	return len(r.Tags) == 0 || slices.ContainsFunc(j.Tags, func(t string) bool { return slices.Contains(r.Tags, t) })
 }
 
-// Silent reports whether nothing is told now.
+// Silent reports whether the rule is muted now.
 func (r Rule) Silent(now time.Time) bool { return now.Before(r.SilentUntil) }
 
 // Job returns the job that sends a notification of the rule, without its payload.
@@ -131,17 +130,17 @@ func (r Rule) Job() job.Definition {
 	}
 }
 
-// Alarm is a state of a job that a rule has told of, and that has not ended.
+// Alarm is an ongoing state of a job that a rule has notified of.
 type Alarm struct {
 	Tenant    tenant.ID
 	Rule      string
 	Job       job.ID
 	Event     Event           // the one that began it
-	Execution job.ExecutionID // that it began with; zero: none
+	Execution job.ExecutionID // the execution that it began with; zero: none
 	Since     time.Time
 }
 
-// Key names what a notice is of, so that it is sent once: a rule, an event, a job and what it was about.
+// Key identifies a notification, so that it is sent once: a rule, an event, a job and its subject.
 func Key(rule string, e Event, j job.ID, about [16]byte, at time.Time) string {
 	return fmt.Sprintf("notice/%s/%s/%s/%s/%d", rule, e, j, hex.EncodeToString(about[:]), at.UnixMicro())
 }

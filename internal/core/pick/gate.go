@@ -15,32 +15,32 @@ type scope struct {
 	queue  string // empty: the whole tenant
 }
 
-// gate is a limit and how far it is used.
+// gate is a limit and its usage.
 type gate struct {
-	whole  int  // the limit on what runs at once; 0: none
+	whole  int  // the concurrency limit; 0: none
 	share  int  // what of it may be used here
 	denied bool // less of it than was asked for
-	lent   int  // what of it other servers count for this one
-	told   int  // what this one last said that it would have
+	lent   int  // the part of it that other servers count for this one
+	told   int  // what this one last reported as its need
 	count  int  // what runs
 	rate   job.Rate
 	tokens int       // starts that were paid for
-	paid   time.Time // when; they go, one by one, as the bucket they are from fills again
-	until  time.Time // without tokens: there are none before
-	short  bool      // something waits for tokens, and they may be asked for
-	timed  int       // its place in Picker.timed; -1: not there
+	paid   time.Time // when these were paid; they expire one by one as their bucket refills
+	until  time.Time // no tokens are available before this instant
+	short  bool      // something waits for tokens, and they may be requested
+	timed  int       // its index in Picker.timed; -1: not there
 
 	scope scope // of a tenant or a queue
 
 	// of a group
 	key         job.GroupKey
-	other       map[job.Rate]purse // of a shared key: what was paid for by other rates than that of the one looked at last
+	other       map[job.Rate]purse // of a shared key: tokens paid by rates other than that of the last one examined
 	groupQueues []*groupQueue      // one a classQueue
 	held        bool               // its groupQueues stand aside
 }
 
-// Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be
-// counted again: there is a limit on it where there was none.
+// Limit sets the limits over tenants and queues, and which of these are paused. It reports whether running executions
+// must be recounted, because one has a limit that had none.
 func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 	was := p.gates
 	p.gates, p.latest = make(map[scope]*gate, len(ls)), passage{}
@@ -99,26 +99,27 @@ func (p *Picker) Limits(r *job.Ready) bool {
 	return x.whole != nil || x.part != nil
 }
 
-// passage says which limits of tenants and queues candidates of a class of a tenant must pass.
+// passage holds the limits of tenants and queues that candidates of a tenant's class must pass.
 type passage struct {
 	tenant      tenant.ID
 	class       job.Class
 	known       bool
-	whole, part *gate // of the tenant and of the queue; nil: it has none
+	whole, part *gate // of the tenant and of the queue; nil: none
 }
 
-// stay is through which gates something went that runs: of its tenant, its queue and its group; nil: there was none.
+// stay records the gates that a running execution passed: of its tenant, its queue and its group; nil: none.
 type stay struct{ whole, part, group *gate }
 
-// passage finds the gates of a candidate. Most are of the same class as the one before.
+// passage finds the gates of a candidate. Most have the same class as the previous one.
 func (p *Picker) passage(r *job.Ready) *passage {
 	if x := &p.latest; !x.known || x.tenant != r.Tenant || x.class != r.Class {
-		*x = passage{r.Tenant, r.Class, true, p.gates[scope{tenant: r.Tenant}], p.gates[scope{r.Tenant, p.queue(r.Class)}]}
+		id := payer(r)
+		*x = passage{r.Tenant, r.Class, true, p.gates[scope{tenant: id}], p.gates[scope{id, p.queue(r.Class)}]}
 	}
 	return &p.latest
 }
 
-// queue is the queue of a class.
+// queue returns the queue of a class.
 func (p *Picker) queue(c job.Class) string {
 	q, ok := p.queues[c]
 	if !ok {
@@ -128,7 +129,7 @@ func (p *Picker) queue(c job.Class) string {
 	return q
 }
 
-// group finds, or makes, the gate of a group.
+// group finds or creates the gate of a group.
 func (p *Picker) group(k job.GroupKey) *gate {
 	g := p.groups[k]
 	if g == nil {
@@ -138,7 +139,7 @@ func (p *Picker) group(k job.GroupKey) *gate {
 	return g
 }
 
-// groupQueue is the groupQueue of a classQueue; nil: it has none in the group.
+// groupQueue returns the groupQueue of a classQueue in the group; nil: it has none.
 func (g *gate) groupQueue(s *classQueue) *groupQueue {
 	for _, b := range g.groupQueues {
 		if b.classQueue == s {
@@ -156,8 +157,8 @@ func (g *gate) waiting() (n int) {
 	return n
 }
 
-// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing and about to be asked for nothing; of
-// another, the groupQueues that are empty.
+// forgetGroup drops a group if nothing of it waits or runs and its rate has no pending requests; otherwise it drops
+// its empty groupQueues.
 func (p *Picker) forgetGroup(g *gate) {
 	g.groupQueues = slices.DeleteFunc(g.groupQueues, func(b *groupQueue) bool { return len(b.items) == 0 })
 	if len(g.groupQueues) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
@@ -166,17 +167,17 @@ func (p *Picker) forgetGroup(g *gate) {
 	}
 }
 
-// keptGroups sets how many idle groups are kept until things are pruned: more work may come.
+// keptGroups is how many idle groups are kept until pruning: more work may come.
 const keptGroups = 10_000
 
-// spareGroup drops such a group at once where there are very many.
+// spareGroup drops such a group at once if there are very many.
 func (p *Picker) spareGroup(g *gate) {
 	if len(p.groups) > keptGroups {
 		p.forgetGroup(g)
 	}
 }
 
-// hold says whether the groupQueues of a group stand aside.
+// hold sets whether the groupQueues of a group stand aside.
 func (p *Picker) hold(g *gate, held bool) {
 	if g.held == held {
 		return
@@ -188,8 +189,9 @@ func (p *Picker) hold(g *gate, held bool) {
 	}
 }
 
-// Aside takes out up to most candidates that their groups hold back and that the store lists among what is in no group, and calls
-// f with each: while they wait, they would stand in the way of what is listed behind them. Those whose rate is yet to be asked stay.
+// Aside removes up to most candidates that their groups hold back and that the store lists with those in no group,
+// and calls f with each: while they wait, they would block the ones listed after them. Candidates whose rate is yet
+// to be asked stay.
 func (p *Picker) Aside(most int, f func(*job.Ready)) {
 	if p.held == 0 {
 		return
@@ -206,7 +208,7 @@ func (p *Picker) Aside(most int, f func(*job.Ready)) {
 	}
 }
 
-// unload takes up to most that are packed out of a groupQueue that is held back, and says how many it did.
+// unload removes up to most packed candidates from a groupQueue that is held back, and returns how many it removed.
 func (p *Picker) unload(b *groupQueue, most int, f func(*job.Ready)) (n int) {
 	var stay items
 	var t *tenantQueue
@@ -216,7 +218,7 @@ func (p *Picker) unload(b *groupQueue, most int, f func(*job.Ready)) (n int) {
 			continue
 		}
 		n++
-		t = p.tenants[x.r.Tenant]
+		t = p.tenants[payer(x.r)]
 		f(x.r)
 	}
 	if n == 0 {
@@ -241,7 +243,7 @@ func (p *Picker) unload(b *groupQueue, most int, f func(*job.Ready)) (n int) {
 	return n
 }
 
-// full reports whether as many run under a limit as may, and notes where that is only because of the share.
+// full reports whether a limit is used up, and records whether only this server's share is.
 func (p *Picker) full(g *gate) bool {
 	if g == nil || g.whole == 0 || g.count < g.share {
 		return false
@@ -250,7 +252,8 @@ func (p *Picker) full(g *gate) bool {
 	return true
 }
 
-// admits reports whether the head of a groupQueue may start, as far as its group goes; if not, its group is held back.
+// admits reports whether the head of a groupQueue may start as far as its group is concerned; if not, its group is
+// held back.
 func (p *Picker) admits(b *groupQueue) bool {
 	g := b.gate
 	if g == nil {
@@ -263,7 +266,7 @@ func (p *Picker) admits(b *groupQueue) bool {
 	return true
 }
 
-// stay finds the gates that a candidate goes through.
+// stay finds the gates that a candidate passes.
 func (p *Picker) stay(r *job.Ready) (s stay) {
 	if len(p.gates) > 0 {
 		x := p.passage(r)
@@ -275,17 +278,17 @@ func (p *Picker) stay(r *job.Ready) (s stay) {
 	return s
 }
 
-// Started says that what was picked now runs under a lease.
+// Started records that what was picked now runs under a lease.
 func (p *Picker) Started(l job.Lease, r *job.Ready) {
 	if s := p.stay(r); s != (stay{}) {
 		p.running[l] = s
 	}
 }
 
-// Dropped says that what was picked does not run after all.
+// Dropped records that what was picked does not run after all.
 func (p *Picker) Dropped(r *job.Ready) { p.leave(p.stay(r)) }
 
-// Ended says that a lease has ended; one that does not count is passed over.
+// Ended records that a lease has ended; it ignores leases that do not count.
 func (p *Picker) Ended(l job.Lease) {
 	if len(p.running) == 0 {
 		return
@@ -338,8 +341,8 @@ func (p *Picker) Count() []job.Lease {
 	return out
 }
 
-// Recount sets what runs and counts against limits, in place of what was known. What is no longer counted may be counted
-// elsewhere now, and takes its part of each share with it until more is allowed.
+// Recount replaces the running executions that count against limits. Those that no longer count may be counted
+// elsewhere now, and take their part of each share with them until more is allowed.
 func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 	clear(p.running)
 	was := make(map[*gate]int, len(p.gates))

@@ -21,7 +21,8 @@ func (p *Picker) halted(k scope, now time.Time) bool {
 	return p.paused[k].Holds(now)
 }
 
-// Shed takes the candidates of paused queues out, and calls f with each: they wait elsewhere, and leave their room to others.
+// Shed removes the candidates of paused queues, and calls f with each: they wait elsewhere, and leave their room to
+// others.
 func (p *Picker) Shed(now time.Time, f func(*job.Ready)) {
 	for k, pause := range p.paused {
 		t := p.tenants[k.tenant]
@@ -40,7 +41,7 @@ func (p *Picker) Shed(now time.Time, f func(*job.Ready)) {
 	}
 }
 
-// clearShelf takes all candidates off a classQueue, which is then to be forgotten.
+// clearShelf removes all candidates from a classQueue that is about to be dropped.
 func (p *Picker) clearShelf(t *tenantQueue, s *classQueue, f func(*job.Ready)) {
 	drop := func(b *groupQueue) {
 		for _, x := range b.items {

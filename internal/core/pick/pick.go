@@ -1,13 +1,12 @@
 // Package pick decides which of the waiting executions start next.
 //
-// A Picker holds candidates and says, for a worker that wants some: the tenant
-// whose turn it is, by weighted fair shares; of that tenant the execution with
-// the best rank; and none that is over a limit, of its tenant, its queue or its
-// group, or whose queue is paused. What a limit holds back steps aside, so that it stands in nobody's way,
-// and comes forward when the limit gives way.
+// A Picker holds candidates and picks for a worker: first the tenant whose turn it is, by weighted fair shares; then
+// that tenant's execution with the best rank; and none that is over a limit of its tenant, queue or group, or whose
+// queue is paused. Executions held back by a limit step aside, so that they block nobody, and come forward when the
+// limit allows it.
 //
-// A Picker knows neither stores nor clocks: candidates, tokens of rates, shares
-// of limits and the time are handed in. One goroutine owns it.
+// A Picker knows neither stores nor clocks: candidates, tokens of rates, shares of limits and the time are passed in.
+// One goroutine owns it.
 package pick
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Picker holds candidates and what limits them.
+// Picker holds candidates and their limits.
 type Picker struct {
 	tenants map[tenant.ID]*tenantQueue
 	turn    turns // the tenants that have a candidate, by virtual time
@@ -30,14 +29,14 @@ type Picker struct {
 
 	gates   map[scope]*gate     // of tenants and queues that have a limit
 	latest  passage             // that was looked up
-	paused  map[scope]job.Pause // queues of which nothing starts
+	paused  map[scope]job.Pause // queues whose executions may not start
 	groups  map[job.GroupKey]*gate
 	held    int                // groups whose groupQueues stand aside
 	running map[job.Lease]stay // what counts against limits
-	short   []*gate            // whose rate must be asked for more
-	timed   byUntil            // whose rate said when to ask again
-	narrow  bool               // something waits for more of a limit than may be used here
-	owed    map[scope]bool     // what is lent of limits that are no more
+	short   []*gate            // gates that must request more tokens
+	timed   byUntil            // gates whose rate said when to ask again
+	narrow  bool               // something waits for more of a limit than this server may use
+	owed    map[scope]bool     // parts of removed limits that other servers still lend
 }
 
 // tenantQueue is a tenant with its candidates.
@@ -46,7 +45,7 @@ type tenantQueue struct {
 	gate    *gate // nil: it has no limit
 	classes map[job.Class]*classQueue
 	waiting int     // candidates
-	virtual float64 // time it has used, by its weight
+	virtual float64 // the time it has used, divided by its weight
 	place   int     // in turns; -1: not there
 }
 
@@ -64,10 +63,10 @@ type groupQueue struct {
 	classQueue *classQueue
 	gate       *gate // of the group; nil: of those in none
 	items      items
-	place      int // in classQueue.open; -1: it stands aside
+	place      int // index in classQueue.open; -1: it stands aside
 }
 
-// Many sets from how many candidates on a pick keeps bundles together, and pays the rate of what it leaves ahead.
+// Many is the number of candidates from which a pick keeps bundles together and pays rates ahead.
 const Many = 4 * job.Bundle
 
 // New makes a picker without candidates.
@@ -78,23 +77,33 @@ func New() *Picker {
 	}
 }
 
-// Weigh sets the tenants' weights; a tenant that is not named has 1.
+// Weigh sets the tenants' weights; unlisted tenants have weight 1.
 func (p *Picker) Weigh(weights map[tenant.ID]int) { p.weights = weights }
 
 // Len returns the number of candidates.
 func (p *Picker) Len() int { return p.size }
 
-// Add takes in a candidate.
+// payer returns the tenant whose limits and shares a candidate counts against: none for workflow runs. They only wait
+// for their nodes, which count. If a run counted too, a limit of one would keep the nodes of the run from starting.
+func payer(r *job.Ready) tenant.ID {
+	if r.Class == job.Class(job.Workflow) {
+		return r.Tenant + "/workflows" // no tenant's id holds a slash
+	}
+	return r.Tenant
+}
+
+// Add adds a candidate.
 func (p *Picker) Add(r *job.Ready) {
-	t := p.tenants[r.Tenant]
+	id := payer(r)
+	t := p.tenants[id]
 	if t == nil {
-		t = &tenantQueue{id: r.Tenant, gate: p.gates[scope{tenant: r.Tenant}], classes: map[job.Class]*classQueue{}, place: -1}
-		p.tenants[r.Tenant] = t
+		t = &tenantQueue{id: id, gate: p.gates[scope{tenant: id}], classes: map[job.Class]*classQueue{}, place: -1}
+		p.tenants[id] = t
 	}
 	s := t.classes[r.Class]
 	if s == nil {
 		s = &classQueue{queue: p.queue(r.Class)}
-		s.gate = p.gates[scope{r.Tenant, s.queue}]
+		s.gate = p.gates[scope{id, s.queue}]
 		s.plain = &groupQueue{classQueue: s, place: -1}
 		t.classes[r.Class] = s
 	}
@@ -109,12 +118,12 @@ func (p *Picker) Add(r *job.Ready) {
 	t.waiting++
 	p.size++
 	if t.place < 0 {
-		t.virtual = max(t.virtual, p.virtual) // it has not saved up what it did not ask for
+		t.virtual = max(t.virtual, p.virtual) // it does not save up unused time
 		heap.Push(&p.turn, t)
 	}
 }
 
-// groupQueue finds, or makes, the groupQueue of a candidate.
+// groupQueue finds or creates the groupQueue of a candidate.
 func (p *Picker) groupQueue(s *classQueue, r *job.Ready) *groupQueue {
 	if r.Group.Key != 0 {
 		g := p.group(r.Group.Key)
@@ -131,7 +140,7 @@ func (p *Picker) groupQueue(s *classQueue, r *job.Ready) *groupQueue {
 // aside reports whether the groupQueue's gate holds it back.
 func (b *groupQueue) aside() bool { return b.gate != nil && b.gate.held }
 
-// Any reports whether there is a candidate that could be picked for a worker that takes what serves says.
+// Any reports whether any candidate could be picked for a worker that serves these classes.
 func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool {
 	p.reopen(now)
 	for _, t := range p.turn {
@@ -142,18 +151,19 @@ func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool
 	return false
 }
 
-// Pick takes out candidates whose class is served, in the order in which they are to start, until with those that were
-// picked before there are n. It stops where took, told of each, says no. What it picks counts against the limits until it is
-// Started, or Dropped.
+// Pick removes and returns candidates whose class is served, in the order in which they should start, until there are
+// n including those picked before. It stops when took, called with each, returns false. What it picks counts against
+// the limits until it is Started or Dropped.
 //
-// Where n is large, a tenant whose turn it is has it until the bundle ends that it began, and waits the longer afterwards;
-// and a few less are picked rather than a part of another bundle: what is stored together is better leased together.
+// If n is large, a tenant keeps its turn until the end of the bundle that it began, and waits longer afterwards; and
+// Pick returns slightly fewer rather than splitting another bundle: what is stored together is better leased
+// together.
 func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
 	p.reopen(now)
 	var passed []*tenantQueue // those that have nothing for this worker now
-	var begun *tenantQueue    // has begun a bundle, with the last that was picked
+	var begun *tenantQueue    // has begun a bundle, with the one picked last
 	if last := len(picked) - 1; n >= Many && last >= 0 && job.Bundled(picked[last].ID) {
-		begun = p.tenants[picked[last].Tenant]
+		begun = p.tenants[payer(picked[last])]
 	}
 	for len(picked) < n && len(p.turn) > 0 {
 		t := p.turn[0]
@@ -173,7 +183,7 @@ func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 			passed = append(passed, t)
 			continue
 		}
-		next := b.items[0].r // is it of a bundle that hardly fits?
+		next := b.items[0].r // does it belong to a bundle that hardly fits?
 		if last := len(picked) - 1; n >= Many && last >= 0 && n-len(picked) < job.Bundle && job.Bundled(next.ID) && job.BundleOf(next.ID) != job.BundleOf(picked[last].ID) {
 			break
 		}
@@ -194,21 +204,21 @@ func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 	return picked
 }
 
-// best finds the groupQueue of a tenant whose head is to start first, of those that are served and not held back. What holds by
-// numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
-// for what would start then.
+// best finds, among those of a tenant that are served and not held back, the groupQueue whose head should start
+// first. Concurrency limits are checked before rates, and a tenant's rate before those of its queues and groups:
+// tokens are drawn only for what would then start.
 func (p *Picker) best(t *tenantQueue, serves func(tenant.ID, job.Class) bool, now time.Time) *groupQueue {
 	if p.full(t.gate) {
 		return nil
 	}
 	var best *groupQueue
-	paid := false // the tenant's rate was asked for
+	paid := false // whether the tenant's rate was requested
 	for c, s := range t.classes {
 		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(s.gate) {
 			continue
 		}
 		for len(s.open) > 0 && !p.admits(s.open[0].groupQueue) {
-			s.open.remove(0) // it stands aside until its gate gives way
+			s.open.remove(0) // it stands aside until its gate opens
 		}
 		if len(s.open) == 0 {
 			continue
@@ -232,7 +242,7 @@ func (p *Picker) best(t *tenantQueue, serves func(tenant.ID, job.Class) bool, no
 	return best
 }
 
-// take takes the head of a groupQueue out and counts it.
+// take removes the head of a groupQueue and counts it.
 func (p *Picker) take(t *tenantQueue, b *groupQueue, now time.Time) *job.Ready {
 	r := b.items.pop().r
 	t.gate.enter()
@@ -260,15 +270,15 @@ func (p *Picker) take(t *tenantQueue, b *groupQueue, now time.Time) *job.Ready {
 	return r
 }
 
-// emptied says that a groupQueue has become empty. It is kept, as its group is: more may come.
+// emptied handles a groupQueue that has become empty. It is kept, as its group is: more may come.
 func (p *Picker) emptied(b *groupQueue) {
 	if g := b.gate; g != nil {
 		p.spareGroup(g)
 	}
 }
 
-// Prune forgets what is no longer needed: classes, tenants that have no candidates, but for those that have used more than
-// their share lately, and groups of which nothing waits or runs.
+// Prune drops what is no longer needed: classes, tenants without candidates that have not exceeded their share
+// lately, and groups of which nothing waits or runs.
 func (p *Picker) Prune() {
 	clear(p.queues)
 	for _, g := range p.groups {
@@ -299,7 +309,7 @@ func (p *Picker) Clear() {
 
 type item struct {
 	rank int64
-	id   uint64 // how it begins, so that of two that are due at once hardly any is looked at
+	id   uint64 // the beginning of the id, which rarely ties when two are due at once
 	r    *job.Ready
 }
 
@@ -313,7 +323,7 @@ func (a item) less(b item) bool {
 	return string(a.r.ID[:]) < string(b.r.ID[:])
 }
 
-// items is a heap; it is written out since container/heap would allocate for every item.
+// items is a heap; it does not use container/heap, which would allocate for every item.
 type items []item
 
 func (h *items) push(x item) {
@@ -351,7 +361,8 @@ func (h *items) pop() item {
 	}
 }
 
-// groupQueues is a heap of groupQueues by their heads, of which it keeps copies: most are compared, and few are looked at.
+// groupQueues is a heap of groupQueues by their heads. It keeps copies of the heads: many are compared, but few are
+// examined.
 type groupQueues []place
 
 type place struct {
@@ -365,7 +376,7 @@ func (h *groupQueues) push(b *groupQueue) {
 	h.fix(b.place)
 }
 
-// fix puts a groupQueue where it belongs whose head has changed.
+// fix restores the position of a groupQueue whose head has changed.
 func (h groupQueues) fix(i int) {
 	x := h[i]
 	x.head = x.groupQueue.items[0]
@@ -407,7 +418,7 @@ func (h *groupQueues) remove(i int) {
 	gone.place = -1
 }
 
-// turns are ordered by virtual time.
+// turns is ordered by virtual time.
 type turns []*tenantQueue
 
 func (h turns) Len() int { return len(h) }

@@ -11,14 +11,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// ahead sets for how long a busy tenant or queue asks for tokens beyond what waits: so much of the rate goes
-// by, unused, before they are used up.
+// ahead is how long in advance a busy tenant or queue requests tokens beyond what waits: up to that much of the rate
+// may go unused.
 const ahead = 50 * time.Millisecond
 
-// unpaid reports whether the rate of a limit must be paid first, and notes that.
+// unpaid reports whether the rate of a limit must be paid first, and records the need.
 func (p *Picker) unpaid(g *gate, now time.Time) bool { return g != nil && p.dry(g, g.rate, now) }
 
-// dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
+// dry reports whether a start has not been paid for, and records the need if a token may be requested now.
 func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 	p.turnTo(g, r, now)
 	if r.IsZero() {
@@ -45,8 +45,8 @@ type purse struct {
 	paid, until time.Time
 }
 
-// turnTo has a gate go by a rate. Where executions of several jobs share its key, each rate has tokens of its own: what one job may
-// start is not paid with what another's rate gave. Else the rate has changed, and what was paid for stays so.
+// turnTo makes a gate use a rate. If executions of several jobs share its key, each rate has its own tokens: one
+// job's start is not paid with another's tokens. Otherwise the rate has changed, and what was paid for stays paid.
 func (p *Picker) turnTo(g *gate, r job.Rate, now time.Time) {
 	if g.rate == r {
 		return
@@ -91,7 +91,7 @@ func (p *Picker) paidFor(b *groupQueue, now time.Time) bool {
 	return true
 }
 
-// enter counts a candidate that was picked, and what pays for it; nil: there is no limit.
+// enter counts a picked candidate, and what pays for it; nil: there is no limit.
 func (g *gate) enter() {
 	if g == nil {
 		return
@@ -117,7 +117,7 @@ func (p *Picker) Next() time.Time {
 	return p.timed[0].until
 }
 
-// Need says what a rate must pay for before more can be picked.
+// Need is the number of tokens a rate must provide before more can be picked.
 type Need struct {
 	Bucket string
 	Rate   job.Rate
@@ -128,7 +128,7 @@ type Need struct {
 // Short reports whether there are needs.
 func (p *Picker) Short() bool { return len(p.short) > 0 }
 
-// Needs lists what rates must be asked for before room more can be picked, and forgets that it was wanted.
+// Needs lists the tokens to request before room more can be picked, and clears the requests.
 func (p *Picker) Needs(room int) []Need {
 	var out []Need
 	for _, g := range p.short {
@@ -140,8 +140,8 @@ func (p *Picker) Needs(room int) []Need {
 	return out
 }
 
-// need returns how many tokens a gate asks for: one for each waiting candidate and, where a pick of room leaves many, for those that
-// go while these are picked.
+// need returns how many tokens a gate requests: one for each waiting candidate and, if a pick of room leaves many,
+// for those that go while these are picked.
 func (p *Picker) need(g *gate, room int) int {
 	var n int
 	if g.key != 0 {
@@ -152,7 +152,7 @@ func (p *Picker) need(g *gate, room int) int {
 	return max(1, min(g.rate.Burst, n))
 }
 
-// bucket names what the gate's rate is drawn from.
+// bucket returns the bucket of the gate's rate.
 func (g *gate) bucket() string {
 	if g.key != 0 {
 		return GroupBucket(g.key, g.rate)
@@ -160,8 +160,8 @@ func (g *gate) bucket() string {
 	return ScopeBucket(g.scope.tenant, g.scope.queue)
 }
 
-// GroupBucket names what the rate of a group is drawn from. A key that several jobs may share has a bucket for each of their
-// rates; a job's own has one, which is rescaled where the rate changes.
+// GroupBucket returns the bucket of a group's rate. A key that several jobs may share has a bucket for each of their
+// rates; a job's own has one, which is rescaled when the rate changes.
 func GroupBucket(k job.GroupKey, r job.Rate) string {
 	if !k.Shared() {
 		return fmt.Sprintf("group/%016x", uint64(k))
@@ -170,10 +170,10 @@ func GroupBucket(k job.GroupKey, r job.Rate) string {
 	return fmt.Sprintf("group/%016x/%d*%d", uint64(k), pace.Step, pace.Burst)
 }
 
-// ScopeBucket names what the rate of a tenant, or of one of its queues, is drawn from.
+// ScopeBucket returns the bucket of the rate of a tenant, or of one of its queues.
 func ScopeBucket(t tenant.ID, queue string) string { return fmt.Sprintf("queue/%s/%s", t, queue) }
 
-// Pour says what a need was given: starts that are paid for, or none before a wait is over.
+// Pour records what a need received: paid starts, or none before a wait is over.
 func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 	g := n.gate
 	p.turnTo(g, n.Rate, now)
@@ -190,8 +190,8 @@ func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 	}
 }
 
-// Evict takes all candidates of a group out, and calls f with each: they have other limits now, and come again with these.
-// Whatever held the group back is asked again.
+// Evict removes all candidates of a group, and calls f with each: their limits have changed, and they return with the
+// new ones. Whatever held the group back is checked again.
 func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 	g := p.groups[k]
 	if g == nil {
@@ -201,7 +201,7 @@ func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 		if len(b.items) == 0 {
 			continue
 		}
-		t := p.tenants[b.items[0].r.Tenant]
+		t := p.tenants[payer(b.items[0].r)]
 		for _, x := range b.items {
 			f(x.r)
 		}

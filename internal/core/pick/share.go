@@ -10,18 +10,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Share says how much of a limit this server may use, and how much it would use.
+// Share describes how much of a limit this server may use, and how much it could use.
 type Share struct {
 	Tenant tenant.ID
 	Queue  string
-	Whole  int // 0: there is no limit any more, and what is lent of it is given back
+	Whole  int // 0: the limit is gone, and its lent part is returned
 	Want   int
 	Used   int
 	gate   *gate
 }
 
-// Shares lists, of every limit on what runs at once, what would be used of it here: what runs, and what waits and is served.
-// It forgets that one was too narrow.
+// Shares lists, for every concurrency limit, what this server could use of it: what runs, and what waits and is
+// served. It clears the record that one was too narrow.
 func (p *Picker) Shares(serves func(tenant.ID, job.Class) bool) []Share {
 	p.narrow = false
 	var out []Share
@@ -30,7 +30,7 @@ func (p *Picker) Shares(serves func(tenant.ID, job.Class) bool) []Share {
 			continue
 		}
 		want := min(g.count+p.served(k, serves), g.whole)
-		g.share = min(g.share, want) // what is given back is not used, whether or not the answer comes
+		g.share = min(g.share, want) // a returned part is not used, whether or not the answer arrives
 		out = append(out, Share{k.tenant, k.queue, g.whole, want, g.count, g})
 	}
 	for k := range p.owed {
@@ -40,7 +40,7 @@ func (p *Picker) Shares(serves func(tenant.ID, job.Class) bool) []Share {
 	return out
 }
 
-// Lent reports whether servers count something of a limit for this one, or think that it would have some.
+// Lent reports whether servers count some of a limit for this one, or expect it to have some.
 func (p *Picker) Lent() bool {
 	if len(p.owed) > 0 {
 		return true
@@ -53,7 +53,7 @@ func (p *Picker) Lent() bool {
 	return false
 }
 
-// Spare reports whether more is lent of a limit, or more was asked for, than is of use here.
+// Spare reports whether more of a limit is lent or requested than is of use here.
 func (p *Picker) Spare(serves func(tenant.ID, job.Class) bool) bool {
 	if len(p.owed) > 0 {
 		return true
@@ -69,7 +69,7 @@ func (p *Picker) Spare(serves func(tenant.ID, job.Class) bool) bool {
 	return false
 }
 
-// served returns how many candidates under a scope some worker takes.
+// served returns how many candidates under a scope are served by some worker.
 func (p *Picker) served(k scope, serves func(tenant.ID, job.Class) bool) (n int) {
 	t := p.tenants[k.tenant]
 	if t == nil || t.waiting == 0 {
@@ -105,26 +105,26 @@ func (p *Picker) Waiting(id tenant.ID) int {
 	return 0
 }
 
-// TurnTime sets how long, at least, a server keeps the indivisible rest of a limit while others want it.
+// TurnTime is the minimum time for which a server keeps the indivisible rest of a limit while others want it.
 const TurnTime = 2 * time.Second
 
 // Lent is a server's part of a shared limit.
 type Lent struct {
-	Share int       // what is kept for it: what it may use, and what it does use
+	Share int       // the part reserved for it: what it may use, and what it does use
 	Want  int       // what it would use
-	Turns int64     // how often it was given one of those that do not divide
+	Turns int64     // how often it was given a part of the indivisible rest
 	Turn  time.Time // when it last was; zero: never
 }
 
-// Allot says what one of several servers that share a limit may use of it, and what is kept for it, which is never less than
-// what it uses. It may use as much as it wants where that is enough for all, else its part; but never what is kept
-// for others. What does not divide goes round: to who has had the fewest turns, for TurnTime or as long as what
-// it started with it runs.
+// Allot returns what one of several servers that share a limit may use of it, and what is reserved for it, which is
+// never less than what it uses. It may use as much as it wants if there is enough for all, else its part; but never
+// what is reserved for others. The indivisible rest goes round: to those with the fewest turns, for TurnTime or as
+// long as what they started with it runs.
 func Allot(limit int, all []Lent, me, used int, now time.Time) (may int, mine Lent) {
 	mine = all[me]
 	part, extra := divide(limit, all, me, now)
 	holds := mine.holds(now)
-	if extra && !holds && used >= part { // when that ends it is asked again whose turn it is
+	if extra && !holds && used >= part { // when that ends, the turn is decided again
 		part, extra = part-1, false
 	}
 	left := limit
@@ -142,10 +142,11 @@ func Allot(limit int, all []Lent, me, used int, now time.Time) (may int, mine Le
 	return may, mine
 }
 
-// holds reports whether a server's turn to have what does not divide is not over.
+// holds reports whether a server still has its turn with the indivisible rest.
 func (l Lent) holds(now time.Time) bool { return !l.Turn.IsZero() && now.Sub(l.Turn) < TurnTime }
 
-// divide is the part of one in a limit, by what each wants, and whether one of those that do not divide is in it.
+// divide returns one server's part of a limit, by what each wants, and whether the part includes one of the
+// indivisible rest.
 func divide(limit int, all []Lent, me int, now time.Time) (part int, extra bool) {
 	total := 0
 	for _, l := range all {
@@ -155,7 +156,7 @@ func divide(limit int, all []Lent, me int, now time.Time) (part int, extra bool)
 	if total <= limit || want == 0 {
 		return want, false
 	}
-	left, before := limit, 0 // what does not divide, and how many come before me
+	left, before := limit, 0 // the indivisible rest, and how many come before me
 	for i, l := range all {
 		if l.Want == 0 {
 			continue
@@ -172,8 +173,8 @@ func divide(limit int, all []Lent, me int, now time.Time) (part int, extra bool)
 	return part, false
 }
 
-// precedes reports whether a server comes before another when what does not divide is given out: whose turn it is, then who has
-// had fewer turns; of two that have had as many, the first.
+// precedes reports whether a server comes before another in the distribution of the indivisible rest: first whoever
+// has the turn, then fewer turns, then order.
 func (l Lent) precedes(o Lent, first bool, now time.Time) bool {
 	if a, b := l.holds(now), o.holds(now); a != b {
 		return a
@@ -184,7 +185,7 @@ func (l Lent) precedes(o Lent, first bool, now time.Time) bool {
 	return first
 }
 
-// savedTurns limits how many turns a server may be behind: it does not save up the turns in which it wanted nothing.
+// savedTurns limits how many turns a server may be behind: it does not save up turns in which it wanted nothing.
 const savedTurns = 3
 
 // most returns the largest number of turns that any server has had.
@@ -195,14 +196,14 @@ func most(all []Lent) (n int64) {
 	return n
 }
 
-// Narrow reports whether something waits only because too little of a limit may be used here.
+// Narrow reports whether something waits only because this server's share of a limit is too small.
 func (p *Picker) Narrow() bool { return p.narrow }
 
-// pressing sets how many executions must wait for a share before it is worth asking at once.
+// pressing is how many executions must wait for a share before it is worth asking at once.
 const pressing = 10
 
-// Pressed reports whether something waits only for a share, and much more of one could be used than was asked for last, and was
-// given: twice as much. That is so when much has come at once, and not for long.
+// Pressed reports whether something waits only for a share, and this server could use twice as much of it as it last
+// requested and received. That is so for a short while when much has come at once.
 func (p *Picker) Pressed(serves func(tenant.ID, job.Class) bool) bool {
 	if !p.narrow {
 		return false
@@ -235,7 +236,7 @@ func (p *Picker) Full() bool {
 	return false
 }
 
-// Allow says how much of a limit may be used here. What is used besides is kept for this server until it ends.
+// Allow sets how much of a limit this server may use. What it uses beyond that stays reserved until it ends.
 func (p *Picker) Allow(s Share, n int) {
 	g := s.gate
 	if g == nil {
@@ -246,18 +247,18 @@ func (p *Picker) Allow(s Share, n int) {
 	g.lent, g.told = max(n, s.Used), s.Want
 }
 
-// Deny says that it is not known how much of a limit may be used here: nothing more, until that is asked again.
+// Deny records that this server's share of a limit is unknown: nothing more starts until it is asked again.
 func (p *Picker) Deny(s Share) {
 	if g := s.gate; g != nil {
 		g.share, g.denied, g.told = 0, true, g.whole
 	}
 }
 
-// overdueMost is how many candidates Overdue looks at in each queue.
+// overdueMost is how many candidates Overdue examines in each queue.
 const overdueMost = 1000
 
-// Overdue lists, in order, the partitions of limited candidates that were due before an instant and that no limit holds back: they wait
-// for a worker, and only the owner of their partition may lease them.
+// Overdue lists, in order, the partitions of limited candidates that were due before an instant and that no limit
+// holds back: they wait for a worker, and only the owner of their partition may lease them.
 func (p *Picker) Overdue(before, now time.Time) []job.Partition {
 	seen := map[job.Partition]bool{}
 	for _, t := range p.turn {
@@ -284,7 +285,7 @@ func (p *Picker) Overdue(before, now time.Time) []job.Partition {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// open reports whether a limit lets something start now, without asking for tokens.
+// open reports whether a limit lets something start now, without requesting tokens.
 func (g *gate) open(now time.Time) bool {
 	switch {
 	case g == nil:

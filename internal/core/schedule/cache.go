@@ -19,18 +19,18 @@ type cronKey struct {
 	day              Day
 }
 
-// What is cached stays below about 30 MB: a full map is emptied, and fills again with what is in use.
+// The cache stays below about 30 MB: a full map is emptied, and refills with what is in use.
 const (
 	maxZones = 1024
 	maxCrons = 1 << 16
 )
 
-// NewCache makes a cache that loads zones by the given function, usually time.LoadLocation.
+// NewCache makes a cache that loads zones with the given function, usually time.LoadLocation.
 func NewCache(load func(name string) (*time.Location, error)) *Cache {
 	return &Cache{load: load, zones: map[string]*Zone{"UTC": UTC}, crons: map[cronKey]*Cron{}}
 }
 
-// Zone is the zone of a name, or an *Error.
+// Zone returns the zone with a name, or an *Error.
 func (c *Cache) Zone(name string) (*Zone, error) {
 	c.mu.RLock()
 	z := c.zones[name]
@@ -55,7 +55,7 @@ func (c *Cache) Zone(name string) (*Zone, error) {
 	return z, nil
 }
 
-// Cron is the compiled expression in the zone of a name; an empty name is UTC.
+// Cron returns the compiled expression in the named zone; an empty name is UTC.
 func (c *Cache) Cron(expression, zone string, day Day) (*Cron, error) {
 	if zone == "" {
 		zone = "UTC"

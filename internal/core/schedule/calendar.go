@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Date is a day of the calendar.
+// Date is a calendar day.
 type Date struct {
 	Year  int
 	Month time.Month
@@ -16,7 +16,8 @@ type Date struct {
 
 func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day) }
 
-// Window is a stretch of local time: From is in it, To is not. The wall clock of the two is read, not their zone.
+// Window is a range of local time that includes From and excludes To. Only the wall clock of the two is used, not
+// their zone.
 type Window struct {
 	From, To time.Time
 }
@@ -27,12 +28,12 @@ type Exclusions struct {
 	Yearly   []Date // every year; Year is ignored
 	Weekdays []time.Weekday
 	Windows  []Window
-	Zone     *Zone // in which they are read; nil for the schedule's
+	Zone     *Zone // the zone in which they are read; nil for the schedule's
 }
 
-// Calendar is Exclusions made ready for search. It is immutable and safe for concurrent use.
+// Calendar is a compiled form of Exclusions. It is immutable and safe for concurrent use.
 type Calendar struct {
-	local  []stretch // sorted, and apart from each other
+	local  []stretch // sorted and disjoint
 	yearly [12]uint32
 	week   uint32
 	zone   *Zone
@@ -41,7 +42,7 @@ type Calendar struct {
 // stretch is local seconds since 0000-03-01, from <= t < to.
 type stretch struct{ from, to int64 }
 
-// NewCalendar compiles exclusions. What it refuses, it refuses with an *Error.
+// NewCalendar compiles exclusions. Invalid ones are refused with an *Error.
 func NewCalendar(x Exclusions) (*Calendar, error) {
 	c := &Calendar{zone: x.Zone}
 	for _, d := range x.Dates {
@@ -102,7 +103,7 @@ func (c *Calendar) merge() {
 	c.local = out
 }
 
-// free is the first instant at t or later that is not excluded, or the limit if that comes first.
+// free returns the first instant at t or later that is not excluded, or the limit if that comes first.
 func (c *Calendar) free(t, limit int64, z *Zone) int64 {
 	if c.zone != nil {
 		z = c.zone
@@ -118,7 +119,7 @@ func (c *Calendar) free(t, limit int64, z *Zone) int64 {
 	return limit
 }
 
-// until is the end of the excluded stretch that holds a local second, and 0 when none does.
+// until returns the end of the excluded stretch that contains a local second, and 0 if there is none.
 func (c *Calendar) until(at int64) int64 {
 	i, _ := slices.BinarySearchFunc(c.local, at+1, func(s stretch, at int64) int { return cmp.Compare(s.from, at) })
 	if i > 0 && at < c.local[i-1].to {

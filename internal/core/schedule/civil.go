@@ -1,8 +1,8 @@
 package schedule
 
-// Days are counted from 0000-03-01, the start of a 400-year cycle whose leap
-// day, if there is one, ends each year. So every day that a time.Time can
-// usefully name is a small positive number, and unsigned division by constants does the rest.
+// Days are counted from 0000-03-01, the start of a 400-year cycle in which a leap day, if there is one, ends each
+// year. So every day that a time.Time can usefully represent is a small positive number, and unsigned division by
+// constants does the rest.
 const (
 	daySeconds = 24 * 60 * 60
 	epochDay   = 719468 // 1970-01-01
@@ -13,7 +13,7 @@ const (
 // weekday is 0 for Sunday.
 func weekday(day uint32) uint32 { return (day + 3) % 7 }
 
-// civil is the date of a day; month and date count from 0.
+// civil returns the date of a day; month and date count from 0.
 func civil(day uint32) (year, month, date uint32) {
 	era, doe := day/cycleDays, day%cycleDays
 	yoe := (doe - doe/1460 + doe/36524 - doe/(cycleDays-1)) / 365
@@ -27,7 +27,7 @@ func civil(day uint32) (year, month, date uint32) {
 	return year + 1, mp - 10, date
 }
 
-// firstOf is the first day of a month; the month counts from 0.
+// firstOf returns the first day of a month; the month counts from 0.
 func firstOf(year, month uint32) uint32 {
 	mp := month - 2
 	if month < 2 {
@@ -37,7 +37,7 @@ func firstOf(year, month uint32) uint32 {
 	return era*cycleDays + yoe*365 + yoe/4 - yoe/100 + (153*mp+2)/5
 }
 
-// monthDays are the lengths of the months in years that are not leap years.
+// monthDays holds the lengths of the months in years that are not leap years.
 var monthDays = [12]uint32{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
 func daysIn(year, month uint32) uint32 {
@@ -54,8 +54,8 @@ type month struct {
 	shape uint8  // its place among the shapes
 }
 
-// Months are counted from January of the year 0. Those of the years in which schedules live are laid out, for
-// dividing a day number by the lengths of years and months is most of what a search for a day costs.
+// Months are counted from January of the year 0. Those of the usual years are precomputed, because dividing a day
+// number by the lengths of years and months is most of the cost of searching for a day.
 const (
 	tableMonth  = 1969 * 12
 	tableMonths = (2106 - 1969) * 12
@@ -81,14 +81,14 @@ func monthAt(i uint32) month {
 	return makeMonth(i)
 }
 
-// monthOf is the month that holds a day.
+// monthOf returns the month that contains a day.
 func monthOf(day uint32) uint32 {
 	const begin, end = 719103, 769141 // 1969-01-01, 2106-01-01
 	if day < begin+365 || day >= end-31 {
 		y, m, _ := civil(day)
 		return y*12 + m
 	}
-	// 2^17/4306 is the mean length of a month; three days less, and the guess is never too late.
+	// 2^17/4306 is the mean length of a month; minus three days, the guess is never too late.
 	i := (day - begin - 3) * 4306 >> 17
 	for monthTable[i+1].first <= day {
 		i++

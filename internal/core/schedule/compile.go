@@ -35,10 +35,10 @@ func (c *Cache) Plan(s job.Schedule, created time.Time, cal *Calendar) (Plan, er
 	return p, err
 }
 
-// Check says what is wrong with a recurring schedule, in the words of a request, and where. That its calendar leaves
-// nothing is no fault of it: calendars change.
+// Check validates a recurring schedule, in the words of a request. A calendar that leaves no instants is not an
+// error: calendars change.
 func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Invalids {
-	if s.Type.OneOff() {
+	if !s.Type.Recurs() {
 		return nil
 	}
 	var v job.Invalids
@@ -76,7 +76,7 @@ func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Inva
 	return v
 }
 
-// over says of a plan without any instant after one why it has none.
+// over returns the error of a plan that has no instant after the given one.
 func (p Plan) over(after time.Time) job.Invalid {
 	bare := p
 	bare.End, bare.Calendar = time.Time{}, nil
@@ -86,5 +86,5 @@ func (p Plan) over(after time.Time) job.Invalid {
 	return job.Invalid{Field: "schedule", Want: "a schedule that fires after " + after.UTC().Format(time.RFC3339) + "; the last instant there is lies in the year 9999"}
 }
 
-// Over says why a plan has no instant after one.
+// Over returns why a plan has no instant after the given one.
 func (p Plan) Over(after time.Time) job.Invalids { return job.Invalids{p.over(after)} }

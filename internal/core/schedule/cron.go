@@ -9,11 +9,11 @@ import (
 type Cron struct {
 	second, minute uint64     // masks of the values that match
 	hour, month    uint32     // month: bit 0 is January
-	week           uint32     // where weekdays alone decide: those that match; else 0
+	week           uint32     // if weekdays alone decide: those that match; else 0
 	first          uint32     // the first matching second of a day
-	hourOpen       bool       // the hour keeps its pace through a gap
+	hourOpen       bool       // the hour field keeps its interval through a gap
 	open           bool       // every pass of a repeated hour counts
-	waits          *[60]uint8 // where the minute alone decides, at whole minutes in a zone of one offset: from each minute to the next that matches; else nil
+	waits          *[60]uint8 // if the minute alone decides, at whole minutes in a zone with one offset: from each minute to the next that matches; else nil
 	days           shapes
 	every          int64 // seconds; 0 unless the expression is @every
 	zone           *Zone
@@ -49,8 +49,8 @@ func compile(expression string, o Options, w written) (*Cron, error) {
 	return c, nil
 }
 
-// neverFires names the days that the months, or the other day field, rule out. It is never the weekdays alone: some
-// February has five of each.
+// neverFires names the days that the months, or the other day field, rule out. Weekdays alone never do: some February
+// has five of each.
 func neverFires(w written) error {
 	why := "none of the months has such a day"
 	if !w.week.plain() {
@@ -59,13 +59,13 @@ func neverFires(w written) error {
 	return wrong(dates.name, w.date.text, w.date.pos, "a day that exists", "this expression never fires: "+why)
 }
 
-// String is the expression as it was written.
+// String returns the expression as it was written.
 func (c *Cron) String() string { return c.text }
 
-// Zone is the zone in which the expression is read.
+// Zone returns the zone in which the expression is read.
 func (c *Cron) Zone() *Zone { return c.zone }
 
-// Every is the length of an @every expression, and 0 for all others.
+// Every returns the length of an @every expression, and 0 for all others.
 func (c *Cron) Every() time.Duration { return time.Duration(c.every) * time.Second }
 
 const (
@@ -76,8 +76,8 @@ const (
 	everyDay   = 1<<7 - 1
 )
 
-// Next is the earliest firing after an instant, in UTC and whole seconds; false when there is none before the year 10000.
-// An @every expression that stands alone counts from the instant it is asked about; a Plan gives it an anchor.
+// Next returns the earliest firing after an instant, in UTC and whole seconds; false if there is none before the year
+// 10000. A standalone @every expression counts from the given instant; a Plan gives it an anchor.
 func (c *Cron) Next(after time.Time) (time.Time, bool) {
 	sec := max(after.Unix(), minInstant-1)
 	if sec >= maxInstant {
@@ -94,7 +94,7 @@ func (c *Cron) Next(after time.Time) (time.Time, bool) {
 	return time.Unix(sec, 0).UTC(), true
 }
 
-// next is the first firing at t or later, in Unix seconds. Local time is kept in seconds since 0000-03-01.
+// next returns the first firing at t or later, in Unix seconds. Local time is kept in seconds since 0000-03-01.
 func (c *Cron) next(t int64) int64 {
 	if c.waits != nil {
 		shift := c.zone.spans[0].off + epochShift
@@ -114,11 +114,11 @@ func (c *Cron) next(t int64) int64 {
 	}
 	at := t + s.off
 	if !c.open && s.off < s.prev {
-		at = max(at, s.lo+s.prev) // what comes before has been read off the clock before
+		at = max(at, s.lo+s.prev) // earlier local times occurred before the change
 	}
 	local := c.nextLocal(uint64(at + epochShift))
 	for {
-		// Every match before local is behind us.
+		// Every match before local has passed.
 		if end := uint64(s.hi + s.off + epochShift); local < end {
 			return int64(local) - epochShift - s.off
 		}
@@ -140,12 +140,12 @@ func (c *Cron) next(t int64) int64 {
 	}
 }
 
-// madeUp says whether a span begins with a firing for local times that the clocks skipped.
+// madeUp reports whether a span begins with a firing for local times that the clocks skipped.
 func (c *Cron) madeUp(s span) bool {
 	return s.off > s.prev && !c.hourOpen && c.nextLocal(uint64(s.lo+s.prev+epochShift)) < uint64(s.lo+s.off+epochShift)
 }
 
-// nextLocal is the first matching local second at or after one.
+// nextLocal returns the first matching local second at or after one.
 func (c *Cron) nextLocal(at uint64) uint64 {
 	from := uint32(at / daySeconds)
 	tod, ok := c.timeOfDay(uint32(at - uint64(from)*daySeconds))
@@ -162,7 +162,7 @@ func (c *Cron) nextLocal(at uint64) uint64 {
 	return uint64(day)*daySeconds + uint64(tod)
 }
 
-// timeOfDay is the first matching second of a day at or after one.
+// timeOfDay returns the first matching second of a day at or after one.
 func (c *Cron) timeOfDay(at uint32) (uint32, bool) {
 	h, m, s := at/3600, at/60%60, at%60
 	if c.hour>>h&1 != 0 {
@@ -181,7 +181,7 @@ func (c *Cron) timeOfDay(at uint32) (uint32, bool) {
 	return 0, false
 }
 
-// nextDay is the first matching day at or after one.
+// nextDay returns the first matching day at or after one.
 func (c *Cron) nextDay(day uint32) (uint32, bool) {
 	if c.week == everyDay {
 		return day, true

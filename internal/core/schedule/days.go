@@ -36,7 +36,7 @@ func daysOf(date, week field, either bool) (s shapes) {
 	return s
 }
 
-// specialDate is the day of an item with L or W in a month of n days, or nothing.
+// specialDate returns the day of an item with L or W in a month of n days, or nothing.
 func specialDate(it item, n, first int) uint32 {
 	switch it.kind {
 	case kindLast, kindLastW:
@@ -47,7 +47,7 @@ func specialDate(it item, n, first int) uint32 {
 	return 0
 }
 
-// dayBit is day d, or the Monday to Friday nearest to it within the month.
+// dayBit returns day d, or the weekday (Monday to Friday) nearest to it within the month.
 func dayBit(d, n, first int, workday bool) uint32 {
 	if d < 1 || d > n {
 		return 0
@@ -67,7 +67,7 @@ func dayBit(d, n, first int, workday bool) uint32 {
 	return 1 << (d - 1)
 }
 
-// specialWeekday is the day of an item with L or # in a month of n days, or nothing.
+// specialWeekday returns the day of an item with L or # in a month of n days, or nothing.
 func specialWeekday(it item, n, first int) uint32 {
 	d := (it.a-first+7)%7 + 1
 	switch it.kind {
@@ -83,7 +83,7 @@ func specialWeekday(it item, n, first int) uint32 {
 	return 1 << (d - 1)
 }
 
-// weekly is the mask of weekdays that says the same as the shapes, or 0 when none does.
+// weekly returns the mask of weekdays equivalent to the shapes, or 0 if there is none.
 func (s *shapes) weekly() uint32 {
 	week := s[shape(28, 0)] & 0x7f
 	for n := uint32(28); n <= 31; n++ {
@@ -96,7 +96,8 @@ func (s *shapes) weekly() uint32 {
 	return week
 }
 
-// possible says whether some month of the mask ever has a day. Every month begins on every weekday, sooner or later.
+// possible reports whether some month of the mask ever has a day. Every month begins on every weekday, sooner or
+// later.
 func (s *shapes) possible(months uint32) bool {
 	for ; months != 0; months &= months - 1 {
 		m := bits.TrailingZeros32(months)

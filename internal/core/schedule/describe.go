@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Describe says in one English sentence what the engine does with the expression.
+// Describe describes in one English sentence when the expression fires.
 func (c *Cron) Describe() string {
 	if c.every > 0 {
 		return DescribeEvery(c.Every())
 	}
 	w, err := take(c.text, c.day)
 	if err != nil {
-		return c.text // its text was accepted once, so this does not happen
+		return c.text // its text was accepted before, so this does not happen
 	}
 	s := c.describeTime() + c.describeDays(w)
 	return strings.ToUpper(s[:1]) + s[1:] + " (" + c.zone.name + ")"
 }
 
-// DescribeEvery says in one English sentence what an interval does.
+// DescribeEvery describes an interval in one English sentence.
 func DescribeEvery(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -33,7 +33,7 @@ func DescribeEvery(d time.Duration) string {
 	return "Every " + text + " from its start, whatever the time zone"
 }
 
-// maxTimes limits how many times of day are listed one by one.
+// maxTimes is how many times of day are listed one by one.
 const maxTimes = 6
 
 func (c *Cron) describeTime() string {
@@ -61,7 +61,7 @@ func (c *Cron) describeTime() string {
 	return "at " + second.named() + " of " + minute.named() + c.describeHours(false)
 }
 
-// describeHours follows a pace ("every 5 minutes") or minutes ("at minute 5").
+// describeHours follows an interval ("every 5 minutes") or minutes ("at minute 5").
 func (c *Cron) describeHours(paced bool) string {
 	at := series{mask: uint64(c.hour), size: 24, one: "hour"}
 	switch {
@@ -75,7 +75,7 @@ func (c *Cron) describeHours(paced bool) string {
 	return " of " + at.named()
 }
 
-// times are the times of day, in order.
+// times returns the times of day, in order.
 func (c *Cron) times() string {
 	var out []string
 	for h := c.hour; h != 0; h &= h - 1 {
@@ -92,7 +92,7 @@ func (c *Cron) times() string {
 	return list(out, "and")
 }
 
-// series is a set of values to be told.
+// series is a set of values to describe.
 type series struct {
 	mask uint64
 	size int
@@ -108,7 +108,7 @@ func (s series) values() []int {
 	return out
 }
 
-// step is the distance between all neighbours, or 0.
+// step returns the distance between all neighbours, or 0.
 func (s series) step() int {
 	v := s.values()
 	for i := 2; i < len(v); i++ {
@@ -122,7 +122,7 @@ func (s series) step() int {
 	return v[1] - v[0]
 }
 
-// every is "every 5 minutes" where that is the whole truth, also across the turn of the hour; else nothing.
+// every returns "every 5 minutes" if that is exact, also across the hour; else "".
 func (s series) every() string {
 	v, step := s.values(), s.step()
 	switch {
@@ -133,12 +133,12 @@ func (s series) every() string {
 	case v[0] == 0:
 		return fmt.Sprintf("every %d %ss", step, s.one)
 	case len(v) <= maxTimes:
-		return "" // the values themselves are clearer
+		return "" // listing the values is clearer
 	}
 	return fmt.Sprintf("every %d %ss from %s %d on", step, s.one, s.one, v[0])
 }
 
-// named is "minute 5", "minutes 0 to 10", "minutes 0, 7, ... 56".
+// named returns "minute 5", "minutes 0 to 10", "minutes 0, 7, ... 56".
 func (s series) named() string {
 	v := s.values()
 	if len(v) == 1 {
@@ -159,7 +159,7 @@ func (s series) numbers() string {
 	return list(runs(v, strconv.Itoa), "and")
 }
 
-// stretch finds three values or more in a row, which may continue from the last value to the first; there is nothing else.
+// stretch finds a series of three or more consecutive values, which may wrap around, if there are no others.
 func (s series) stretch() (first, last int, ok bool) {
 	n := bits.OnesCount64(s.mask)
 	for i := range s.size {
@@ -171,7 +171,7 @@ func (s series) stretch() (first, last int, ok bool) {
 	return 0, 0, false
 }
 
-// runs shortens three values or more in a row to "1 to 3".
+// runs shortens three or more consecutive values to "1 to 3".
 func runs(v []int, name func(int) string) []string {
 	var out []string
 	for i := 0; i < len(v); {

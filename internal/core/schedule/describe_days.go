@@ -10,7 +10,7 @@ func (c *Cron) describeDays(w written) string {
 	text := ""
 	switch {
 	case w.either && (anyDate || anyWeekday), anyDate && anyWeekday:
-		if c.hour != 1<<24-1 { // else "every 5 minutes" says it
+		if c.hour != 1<<24-1 { // otherwise "every 5 minutes" covers it
 			text = " every day"
 		}
 	case w.either:
@@ -44,7 +44,7 @@ func describeMonths(mask uint64) string {
 	return list(out, "and")
 }
 
-// describeDates is "on day 1 and 15 of the month".
+// describeDates returns "on day 1 and 15 of the month".
 func describeDates(f field) string {
 	var out []string
 	if m := f.mask(); m != 0 {
@@ -71,19 +71,19 @@ func describeDates(f field) string {
 	return "on " + list(out, "and") + " of the month"
 }
 
-// onWeekdays is "on every Friday".
+// onWeekdays returns "on every Friday".
 func onWeekdays(f field) string {
 	days, special := weekdayWords(f, "every day from ", "every ")
 	return "on " + list(append(days, special...), "and")
 }
 
-// isWeekday is "a Friday".
+// isWeekday returns "a Friday".
 func isWeekday(f field) string {
 	days, special := weekdayWords(f, "a day from ", "a ")
 	return list(append(days, special...), "or")
 }
 
-// weekdayWords are the plain weekdays, Monday first, and those with L and #.
+// weekdayWords returns the plain weekdays, Monday first, and those with L and #.
 func weekdayWords(f field, stretch, one string) (days, special []string) {
 	s := series{mask: f.mask(), size: 7}
 	if first, last, ok := s.stretch(); ok {

@@ -7,11 +7,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Error says what is wrong with an expression, a zone or another part of a schedule, and where.
+// Error describes an invalid part of a schedule, such as an expression or a zone, and its position.
 type Error struct {
 	Field    string // "day-of-week", "expression", "timezone", "day", "every", …
-	Value    string // the item that is wrong, ready to be shown
-	Position int    // of the item in the expression, counted in bytes from 1; 0 if there is none
+	Value    string // the invalid item, safe to show
+	Position int    // of the item in the expression, in bytes from 1; 0 if there is none
 	Want     string // what would be right
 	Hint     string // what was probably meant; may be empty
 }

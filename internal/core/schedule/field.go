@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kind says what an item of a field is.
+// kind is the kind of an item in a field.
 type kind uint8
 
 const (
@@ -43,7 +43,7 @@ type field struct {
 type unit struct {
 	name     string
 	min, max int // as written; 7 is a second name of Sunday
-	size     int // how many different values there are
+	size     int // number of different values
 	names    []string
 	want     string
 }
@@ -139,7 +139,7 @@ func (u *unit) value(text string, it item) (int, error) {
 	return v, nil
 }
 
-// hint guesses what was meant by a value that is not one.
+// hint guesses the value that was meant.
 func (u *unit) hint(text string, it item) string {
 	switch _, isNumber := number(text); {
 	case isNumber && u == hours && text == "24":
@@ -223,7 +223,7 @@ func (u *unit) specialWeekday(it *item) (bool, error) {
 	return true, err
 }
 
-// number reads digits. What is too large to matter is as good as any large number.
+// number reads digits. Numbers too large to matter are all equivalent.
 func number(s string) (int, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -235,7 +235,7 @@ func number(s string) (int, bool) {
 	return n, true
 }
 
-// bounds are the first value of an item and how many follow it, counted on through a wrap.
+// bounds returns the first value of an item and how many follow it, counted on through a wrap.
 func (u *unit) bounds(it item) (first, length int) {
 	a, b := it.a, it.b
 	if u == weekdays && a == 7 {
@@ -258,7 +258,7 @@ func (u *unit) bounds(it item) (first, length int) {
 	return a, 0
 }
 
-// mask has a bit for each value that the plain items admit; bit 0 is the unit's least value.
+// mask returns a bit for each value that the plain items match; bit 0 is the unit's least value.
 func (f field) mask() uint64 {
 	var m uint64
 	for _, it := range f.items {
@@ -276,13 +276,13 @@ func (f field) mask() uint64 {
 	return m
 }
 
-// open says whether a time field keeps its pace through a change of the clocks.
+// open reports whether a time field keeps its interval through a change of the clocks.
 func (f field) open() bool {
 	return slices.ContainsFunc(f.items, func(it item) bool { return it.kind == kindAll || it.kind == kindFrom }) || f.mask() == 1<<f.unit.size-1
 }
 
-// plain says whether a field is exactly * or ?.
+// plain reports whether a field is exactly * or ?.
 func (f field) plain() bool { return f.text == "*" || f.text == "?" }
 
-// starred says whether a field begins as a wildcard does.
+// starred reports whether a field begins like a wildcard.
 func (f field) starred() bool { return f.text[0] == '*' || f.text[0] == '?' }

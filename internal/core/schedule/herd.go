@@ -2,6 +2,6 @@ package schedule
 
 import "time"
 
-// HerdAhead limits how early executions of plain schedules are prepared, where more is due at once than can be
-// fired within the look-ahead. They never run early.
+// HerdAhead is how early executions of plain schedules may be prepared if more are due at once than can be fired
+// within the look-ahead. They never run early.
 const HerdAhead = time.Minute

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Warning is something that a schedule may do, but that its author may not expect.
+// Warning describes something a schedule may do that its author may not expect.
 type Warning struct {
 	Code    string // one of the Lint codes
-	Field   string // "minute", "day-of-month", …; empty for the whole
+	Field   string // "minute", "day-of-month", …; empty for the whole schedule
 	Message string
 }
 
@@ -19,20 +19,20 @@ type Warning struct {
 const (
 	LintStepTooLarge = "step-too-large"  // only the first value is left
 	LintStepUneven   = "step-uneven"     // the last step is shorter than the others
-	LintEitherDay    = "either-day"      // both day fields are set, and one suffices
+	LintEitherDay    = "either-day"      // both day fields are set, and either suffices
 	LintMissingDay   = "missing-day"     // some months lack the day
 	LintGap          = "gap"             // a fixed time falls into the zone's next gap
 	LintOverlap      = "overlap"         // a fixed time falls into the zone's next overlap
-	LintJitter       = "jitter-too-long" // the jitter's window is longer than the shortest interval
+	LintJitter       = "jitter-too-long" // the jitter window is longer than the shortest interval
 	LintBarred       = "all-excluded"    // the calendar leaves no instant
 	LintFar          = "long-excluded"   // the calendar leaves none for more than a year
 )
 
-// Lint lists what to tell the author of a plan; clock changes and intervals are judged from asOf on.
+// Lint lists warnings for the author of a plan; it judges clock changes and intervals from asOf on.
 func (p Plan) Lint(asOf time.Time) []Warning {
 	var out []Warning
 	if c := p.Cron; c != nil && c.every == 0 {
-		// Its text was accepted once, so it is again.
+		// Its text was accepted before, so it is again.
 		if w, err := take(c.text, c.day); err == nil {
 			for _, f := range []field{w.second, w.minute, w.hour, w.date, w.month, w.week} {
 				out = append(out, lintSteps(f)...)
@@ -45,7 +45,7 @@ func (p Plan) Lint(asOf time.Time) []Warning {
 	return append(out, p.lintJitter(asOf)...)
 }
 
-// lintCalendar tells of a calendar that leaves nothing, or nothing for long although the schedule has instants.
+// lintCalendar warns of a calendar that leaves no instant, or none for a long time although the schedule has some.
 func (p Plan) lintCalendar(asOf time.Time) []Warning {
 	if p.Calendar == nil {
 		return nil
@@ -67,7 +67,7 @@ func lintSteps(f field) []Warning {
 		first, length := f.unit.bounds(it)
 		values := length + 1
 		if it.kind == kindFrom {
-			values = f.unit.size // a/s goes round the whole field
+			values = f.unit.size // a/s wraps around the whole field
 		}
 		switch {
 		case it.kind >= kindLast || it.step == 1:
@@ -107,7 +107,7 @@ func lintDays(w written) []Warning {
 	return out
 }
 
-// rareDay returns how many days a month needs to have the item's day, if that is more than 28.
+// rareDay returns how many days a month needs to contain the item's day, if that is more than 28.
 func rareDay(it item) (uint32, bool) {
 	d := uint32(it.a)
 	switch it.kind {
@@ -139,7 +139,7 @@ func lacking(mask, d uint32) string {
 	return list(out, "and")
 }
 
-// lintClocks looks at the next gap and the next overlap of the zone.
+// lintClocks checks the next gap and the next overlap of the zone.
 func (c *Cron) lintClocks(asOf time.Time) []Warning {
 	var gap, overlap *Warning
 	until := asOf.AddDate(2, 0, 0).Unix()
@@ -162,7 +162,7 @@ func (c *Cron) lintClocks(asOf time.Time) []Warning {
 	return out
 }
 
-// lintGap is a warning without a code when the gap is nothing to warn of.
+// lintGap returns the warning for a gap, or none if it is harmless.
 func (c *Cron) lintGap(s, n span) *Warning {
 	lost := c.nextLocal(uint64(n.lo + s.off + epochShift))
 	if c.hourOpen || lost >= uint64(n.lo+n.off+epochShift) {
@@ -186,10 +186,10 @@ func (c *Cron) lintOverlap(s, n span) *Warning {
 		at.Format("15:04:05"), at.Format(time.DateOnly), c.zone, does)}
 }
 
-// clock shows local seconds as a time.
+// clock formats local seconds as a time.
 func clock(local int64) time.Time { return time.Unix(local, 0).UTC() }
 
-// lintJitter compares the window with the shortest of the next intervals.
+// lintJitter compares the jitter window with the shortest of the next intervals.
 func (p Plan) lintJitter(asOf time.Time) []Warning {
 	const looked = 500
 	at, ok := p.Next(asOf)
@@ -207,7 +207,7 @@ func (p Plan) lintJitter(asOf time.Time) []Warning {
 	return []Warning{{LintJitter, "jitter", fmt.Sprintf("a jitter of up to %v is longer than the shortest interval, %v: executions may change places", p.Jitter, shortest)}}
 }
 
-// list joins words as a sentence does.
+// list joins words as in a sentence.
 func list(words []string, last string) string {
 	if n := len(words); n > 1 {
 		words = append(slices.Clone(words[:n-2]), words[n-2]+" "+last+" "+words[n-1])

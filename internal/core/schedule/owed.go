@@ -6,7 +6,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Late sets how long after its instant a fire still counts as on time.
+// Late is how long after its instant a fire still counts as on time.
 const Late = time.Minute
 
 // maxMissed limits how many missed instants are examined at once; the rest follows from the next instant on.
@@ -15,27 +15,27 @@ const maxMissed = 10_000
 // Owed describes what a schedule must fire, now or soon.
 type Owed struct {
 	Fires   []time.Time  // in order
-	Caught  bool         // they come late: they are caught up
+	Caught  bool         // they are late: they are caught up
 	Skipped *job.Stretch // instants before them that are not caught up; nil: none
 	Why     job.SkipReason
 	Next    time.Time // the instant after all of these, or when to look again; zero: none
-	Spare   time.Time // likewise, where these are the last runs: one that is skipped leaves a run for it
-	Looked  int       // how many instants were worked out
+	Spare   time.Time // likewise, if these are the last runs: a skipped one leaves a run for it
+	Looked  int       // how many instants were computed
 }
 
 // Terms holds a job's policy for missed instants.
 type Terms struct {
 	Policy  job.CatchUp
 	Limit   int       // of CatchUpAll
-	Runs    int64     // how many more there may be; less than 0: any number
-	Most    int       // how many fire at once: Next is the first of the rest, which is still owed; 0: any number
-	Paused  time.Time // when its last pause began; zero: that is not known
+	Runs    int64     // how many more there may be; less than 0: unlimited
+	Most    int       // how many fire at once: Next is the first of the rest, which is still owed; 0: unlimited
+	Paused  time.Time // when its last pause began; zero: unknown
 	Resumed time.Time // when it ended; zero: there was none
 }
 
-// Owe says what is owed of a plan as of an instant, where at is the one that is planned. One that has not come is owed
-// alone: it is staged. Of those that have, the terms say which are caught up. What passed in a pause and is not to be
-// caught up is answered by itself, however late it is: what came since is owed from Next on.
+// Owe returns what a plan owes as of an instant, where at is the planned instant. If that is in the future, it alone
+// is owed: it is staged. The terms decide which past instants are caught up. Instants that passed in a pause and are
+// not caught up are returned separately, however late they are: later ones are owed from Next on.
 func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	if at.After(now) {
 		return p.close(Owed{Fires: []time.Time{at}, Looked: 1}, at, now, terms)
@@ -45,11 +45,11 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 		if !at.Before(terms.Paused) {
 			return p.paused(at, now, terms.Resumed)
 		}
-		if paused := terms.Paused.Add(-1); paused.Before(until) { // first what came before the pause
+		if paused := terms.Paused.Add(-1); paused.Before(until) { // first the instants before the pause
 			until = paused
 		}
 	}
-	// A ring of the last instants that have come, as many as may be caught up.
+	// A ring of the last due instants, as many as may be caught up.
 	keep := 1
 	if policy == job.CatchUpAll {
 		keep = max(1, limit)
@@ -86,7 +86,7 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	return p.close(o, end, now, terms)
 }
 
-// why is the reason that a stretch of instants is skipped for.
+// why returns the reason why a stretch of instants is skipped.
 func (t Terms) why(s job.Stretch) job.SkipReason {
 	if !s.From.Before(t.Paused) && s.To.Before(t.Resumed) {
 		return job.SkipPause
@@ -94,7 +94,7 @@ func (t Terms) why(s job.Stretch) job.SkipReason {
 	return job.SkipMissed
 }
 
-// paused returns what a plan must skip because it passed in a pause.
+// paused returns the instants that a plan must skip because they passed in a pause.
 func (p Plan) paused(at, now, resumed time.Time) Owed {
 	s := job.Stretch{From: at}
 	for t, ok := at, true; ok && t.Before(resumed) && !t.After(now) && s.Count < maxMissed; t, ok = p.Next(t) {
@@ -105,7 +105,7 @@ func (p Plan) paused(at, now, resumed time.Time) Owed {
 	return o
 }
 
-// close says what comes after, and keeps to the number of runs that are left and of those at once.
+// close sets what comes after, and respects the remaining number of runs and the number at once.
 func (p Plan) close(o Owed, end, now time.Time, terms Terms) Owed {
 	runs, most := terms.Runs, terms.Most
 	if most > 0 && len(o.Fires) > most && (runs < 0 || runs > int64(most)) {

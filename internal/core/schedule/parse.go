@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Day says how the two day fields of an expression work together.
+// Day determines how the two day fields of an expression combine.
 type Day string
 
 // The day modes. An empty one is Vixie.
@@ -31,15 +31,15 @@ var macros = map[string]string{
 	"@DAILY": "0 0 * * *", "@MIDNIGHT": "0 0 * * *", "@HOURLY": "0 * * * *",
 }
 
-// written is an expression taken apart, before it is compiled.
+// written is a parsed expression that is not compiled yet.
 type written struct {
 	second, minute, hour, date, month, week field
 	seconds                                 bool // there is a seconds field
-	either                                  bool // one of the day fields suffices
+	either                                  bool // either of the day fields suffices
 	every                                   time.Duration
 }
 
-// Parse compiles an expression. What it refuses, it refuses with an *Error.
+// Parse compiles an expression. An invalid one is refused with an *Error.
 func Parse(expression string, o Options) (*Cron, error) {
 	if o.Zone == nil {
 		o.Zone = UTC
@@ -54,7 +54,7 @@ func Parse(expression string, o Options) (*Cron, error) {
 	return compile(expression, o, w)
 }
 
-// take reads an expression without compiling it.
+// take parses an expression without compiling it.
 func take(expression string, day Day) (written, error) {
 	var w written
 	if day != Vixie && day != Either && day != Both {
@@ -75,7 +75,7 @@ func take(expression string, day Day) (written, error) {
 	return w, asWritten(w.fields(expression, text, day), expression)
 }
 
-// asWritten gives the item that an error names back its small letters.
+// asWritten restores the lower case of the item that an error names.
 func asWritten(err error, expression string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Position > 0 && e.Position-1+len(e.Value) <= len(expression) {
@@ -166,7 +166,7 @@ func miscounted(expression string, n, at int) error {
 	return wrong("expression", expression, 0, want, fmt.Sprintf("there are %d fields", n))
 }
 
-// upper raises ASCII letters and leaves every position as it was.
+// upper converts ASCII letters to upper case and keeps every position.
 func upper(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -181,7 +181,7 @@ const (
 	maxEvery  = 1_000_000 * 3600 // seconds; more than a century is a mistake
 )
 
-// ParseEvery reads the length of an interval: "90s", "1h30m".
+// ParseEvery parses the length of an interval: "90s", "1h30m".
 func ParseEvery(text string) (time.Duration, error) {
 	d, ok := duration(text)
 	if !ok {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Plan is a recurring schedule with everything around its expression.
-// Its instants are nominal: jitter is added to one when it fires, and never moves the series.
+// Plan is a recurring schedule with everything around its expression. Its instants are nominal: jitter is added when
+// one fires, and never moves the series.
 type Plan struct {
 	Cron     *Cron         // the expression, or
 	Every    time.Duration // the interval; whole seconds
-	Anchor   time.Time     // of an interval; where zero it is Start, else the instant that Next is asked about
+	Anchor   time.Time     // of an interval; if zero it is Start, else the instant passed to Next
 	Start    time.Time     // included; zero for none
 	End      time.Time     // excluded; zero for none
-	Calendar *Calendar     // what is left out; nil for nothing
+	Calendar *Calendar     // excluded times; nil for none
 	Jitter   time.Duration // for Lint only
 	Zone     *Zone         // of an interval, for Preview and Calendar; a Cron brings its own
 }
 
-// Next is the first instant after the given one that the plan's bounds and calendar let through.
-// False means exhausted: there is none before the end, or none within 41 years that the calendar leaves.
+// Next returns the first instant after the given one that the plan's bounds and calendar allow. False means
+// exhausted: there is none before the end, or none within 41 years that the calendar allows.
 func (p Plan) Next(after time.Time) (time.Time, bool) {
 	limit := after.AddDate(searchYear, 0, 0)
 	for {
@@ -39,11 +39,11 @@ func (p Plan) Next(after time.Time) (time.Time, bool) {
 	}
 }
 
-// LookAgain sets how long a plan whose calendar leaves it no instant is left alone.
+// LookAgain is how long a plan is left alone if its calendar leaves no instant.
 const LookAgain = 24 * time.Hour
 
-// Cursor returns where a plan stands after an instant: at its next instant or, if there is none for its calendar only, at a
-// time to look again, which is no instant of it; a calendar may change. False: it is over for good.
+// Cursor returns the position of a plan after an instant: its next instant or, if only its calendar leaves none, a
+// time to look again, because a calendar may change. False: it has ended for good.
 func (p Plan) Cursor(after, now time.Time) (time.Time, bool) {
 	if t, ok := p.Next(after); ok {
 		return t, true
@@ -61,7 +61,7 @@ func (p Plan) Cursor(after, now time.Time) (time.Time, bool) {
 	return again, true
 }
 
-// Barred reports whether there would be an instant after one, but the calendar leaves none that is known.
+// Barred reports whether there would be an instant after the given one, but the calendar excludes all that are known.
 func (p Plan) Barred(after time.Time) bool {
 	if p.Calendar == nil {
 		return false
@@ -79,10 +79,10 @@ func (p Plan) At(t time.Time) bool {
 	return ok && is.Equal(t)
 }
 
-// nominal is the first instant after the given one between start and end, whether it is excluded or not.
+// nominal returns the first instant after the given one between start and end, excluded or not.
 func (p Plan) nominal(after time.Time) (time.Time, bool) {
 	if before := p.Start.Add(-1); !p.Start.IsZero() && after.Before(before) {
-		after = before // the second of before is the one that precedes the start, or holds it
+		after = before // the second of before precedes the start, or contains it
 	}
 	t, ok := p.series(after)
 	if !ok || !p.End.IsZero() && !t.Before(p.End) {
@@ -91,7 +91,7 @@ func (p Plan) nominal(after time.Time) (time.Time, bool) {
 	return t, true
 }
 
-// series is the bare series of the expression or interval.
+// series returns the bare series of the expression or interval.
 func (p Plan) series(after time.Time) (time.Time, bool) {
 	every := int64(p.Every / time.Second)
 	if p.Cron != nil {
@@ -130,14 +130,14 @@ func (p Plan) zone() *Zone {
 	return UTC
 }
 
-// Flag says what is special about a previewed instant.
+// Flag marks a special instant in a preview.
 type Flag string
 
 // The flags. Most instants have none.
 const (
 	Gap         Flag = "gap"           // fires for local times that the clocks skipped
 	FirstOfTwo  Flag = "first-of-two"  // its local time comes again
-	SecondOfTwo Flag = "second-of-two" // its local time was there before
+	SecondOfTwo Flag = "second-of-two" // its local time occurred before
 	Excluded    Flag = "excluded"      // the calendar leaves it out
 )
 
@@ -148,10 +148,10 @@ type Instant struct {
 	Flag  Flag
 }
 
-// MaxPreview is the most instants that one preview holds.
+// MaxPreview is the maximum number of instants in one preview.
 const MaxPreview = 1000
 
-// Preview lists the next n nominal instants after from, the excluded ones too. There are fewer when the plan ends.
+// Preview lists the next n nominal instants after from, including excluded ones. There are fewer if the plan ends.
 func (p Plan) Preview(from time.Time, n int) ([]Instant, error) {
 	if n < 1 || n > MaxPreview {
 		return nil, wrong("n", fmt.Sprint(n), 0, fmt.Sprintf("1 to %d", MaxPreview), "")
@@ -187,8 +187,8 @@ func (p Plan) flag(t int64, z *Zone) Flag {
 	return ""
 }
 
-// Closer reports whether two instants of a plan, without its calendar, can be closer together than so, and how close two
-// of them are. What a change of clocks does to them does not count.
+// Closer reports whether two instants of a plan, without its calendar, can be closer together than min, and how close
+// two of them are. It ignores clock changes.
 func (p Plan) Closer(than time.Duration) (gap time.Duration, closer bool) {
 	if p.Cron == nil {
 		return p.Every, p.Every < than
@@ -199,7 +199,8 @@ func (p Plan) Closer(than time.Duration) (gap time.Duration, closer bool) {
 	return p.Cron.closer(than)
 }
 
-// closer looks at the instants of one day, and at the way from its last to the first of the next, if both days may match.
+// closer checks the instants of one day, and the distance from its last to the first of the next day, if both days
+// may match.
 func (c *Cron) closer(than time.Duration) (gap time.Duration, closer bool) {
 	last, _ := c.timeOfDay(0)
 	for {

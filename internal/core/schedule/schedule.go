@@ -1,9 +1,9 @@
-// Package schedule says when jobs fire. It is pure: instants in, instants out; zones are loaded by a function that
-// the caller gives.
+// Package schedule computes when jobs fire. It is pure: instants in, instants out; the caller provides the function
+// that loads zones.
 //
-// A cron expression is compiled once (Parse, or Cache.Cron, which shares what it compiled), and then answers Next.
-// A Plan adds what stands around an expression or an interval: anchor, start, end and a Calendar of exclusions. Its Next,
-// Preview and Lint work on nominal instants; Jitter says how long after one the job fires.
+// A cron expression is compiled once (Parse, or Cache.Cron, which shares what it compiled), and then answers Next. A
+// Plan adds what stands around an expression or an interval: anchor, start, end and a Calendar of exclusions. Its
+// Next, Preview and Lint work on nominal instants; Jitter says how long after one the job fires.
 //
 // The flow of Next: the zone's table gives the offset and how long it holds; masks give the next local second that
 // matches; only when that second lies beyond the offset's end are the rules for gaps and overlaps asked.
@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// First is the instant at which a schedule created at the given instant fires first.
+// First returns the instant at which a schedule created at the given instant fires first.
 func First(s job.Schedule, created time.Time) time.Time {
 	if s.Type == job.OneTime {
 		return s.At
@@ -25,7 +25,7 @@ func First(s job.Schedule, created time.Time) time.Time {
 	return created
 }
 
-// Next is the instant after the given one, and false when there is none.
+// Next returns the instant after the given one, and false if there is none.
 func Next(s job.Schedule, after time.Time) (time.Time, bool) {
 	if s.Type == job.OneTime && after.Before(s.At) {
 		return s.At, true

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// CalendarSpec is a calendar as it was written. Its JSON is how it is kept.
+// CalendarSpec is a calendar as written. It is stored as JSON.
 type CalendarSpec struct {
 	Dates    []string     `json:"dates,omitempty"`    // 2026-12-25
 	Yearly   []string     `json:"yearly,omitempty"`   // 12-25
@@ -19,16 +19,16 @@ type CalendarSpec struct {
 	Zone     string       `json:"timezone,omitempty"` // empty: the schedule's
 }
 
-// WindowSpec is a stretch of local time as it was written.
+// WindowSpec is a range of local time as written.
 type WindowSpec struct {
 	From string `json:"from"` // 2026-12-24T18:00, or a date
 	To   string `json:"to"`
 }
 
-// maxEntries limits how many lines of each kind a calendar may have.
+// maxEntries limits the number of entries of each kind in a calendar.
 const maxEntries = 1000
 
-// Calendar compiles a calendar, or says everything that is wrong with it.
+// Calendar compiles a calendar, or returns everything that is wrong with it.
 func (c *Cache) Calendar(s CalendarSpec) (*Calendar, job.Invalids) {
 	var v job.Invalids
 	var x Exclusions
@@ -97,7 +97,7 @@ func (c *Cache) Calendar(s CalendarSpec) (*Calendar, job.Invalids) {
 	return cal, v
 }
 
-// ReadCalendar compiles a calendar from how it is kept.
+// ReadCalendar compiles a calendar from its stored form.
 func (c *Cache) ReadCalendar(kept []byte) (*Calendar, error) {
 	var s CalendarSpec
 	if err := json.Unmarshal(kept, &s); err != nil {
@@ -116,7 +116,7 @@ func weekdayNamed(text string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// local reads a time of the wall clock; zero if it is none.
+// local parses a wall-clock time; zero if it is invalid.
 func local(text string) time.Time {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

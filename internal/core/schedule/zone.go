@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Zone is a time zone with its changes of offset laid out for search. It is immutable and meant to be shared.
+// Zone is a time zone whose offset changes are laid out for search. It is immutable and meant to be shared.
 type Zone struct {
 	name  string
 	loc   *time.Location
-	fixed bool // there is one offset, and always was
+	fixed bool // there is only ever one offset
 	spans []span
 	index [tableEnd >> indexShift]uint16 // the span in which each stretch of 2^22 seconds (48 days) begins
 }
 
-// span is a stretch of time with one offset.
+// span is a period of time with one offset.
 type span struct {
 	lo, hi int64 // Unix seconds: lo <= t < hi
 	off    int64 // local time is t + off
@@ -24,7 +24,7 @@ type span struct {
 }
 
 const (
-	tableEnd   = 1 << 32 // the table covers 1970 to 2106; the rest is asked of the time package
+	tableEnd   = 1 << 32 // the table covers 1970 to 2106; package time answers for the rest
 	indexShift = 22
 	farPast    = math.MinInt64 / 4
 	farFuture  = math.MaxInt64 / 4
@@ -33,13 +33,13 @@ const (
 // UTC is the zone of schedules that name none.
 var UTC = NewZone(time.UTC)
 
-// NewZone lays out the table of a location, in about a tenth of a millisecond.
+// NewZone builds the table of a location, in about a tenth of a millisecond.
 func NewZone(loc *time.Location) *Zone {
 	z := &Zone{name: loc.String(), loc: loc}
 	for t := int64(0); t < tableEnd; {
 		s := z.ask(t)
 		if n := len(z.spans); n > 0 && z.spans[n-1].off == s.off {
-			z.spans[n-1].hi = s.hi // a change of name only, or the time package's turn of the year
+			z.spans[n-1].hi = s.hi // a change of name only, or the time package's change of year
 		} else {
 			z.spans = append(z.spans, s)
 		}
@@ -56,10 +56,10 @@ func NewZone(loc *time.Location) *Zone {
 	return z
 }
 
-// String is the zone's IANA name.
+// String returns the zone's IANA name.
 func (z *Zone) String() string { return z.name }
 
-// ask takes a span from the time package.
+// ask reads a span from package time.
 func (z *Zone) ask(t int64) span {
 	at := time.Unix(t, 0).In(z.loc)
 	start, end := at.ZoneBounds()
@@ -80,7 +80,7 @@ func (z *Zone) ask(t int64) span {
 	return s
 }
 
-// at is the span that holds an instant.
+// at returns the span that contains an instant.
 func (z *Zone) at(t int64) span {
 	if z.fixed {
 		return z.spans[0]
@@ -95,8 +95,8 @@ func (z *Zone) at(t int64) span {
 	return z.spans[i]
 }
 
-// abbreviations are names of the zone database that say less than they seem to: most of them know no summer
-// time, or mean different places to different readers.
+// abbreviations are zone names that are misleading: most of them have no daylight saving time, or mean different
+// places to different readers.
 var abbreviations = []string{
 	"CET", "CST6CDT", "EET", "EST", "EST5EDT", "GMT", "GMT+0", "GMT-0", "GMT0", "HST", "MET", "MST", "MST7MDT",
 	"PST8PDT", "UCT", "WET", "Zulu", "Local", "Factory", "localtime", "posixrules",
@@ -104,7 +104,7 @@ var abbreviations = []string{
 
 const wantZone = "an IANA zone name such as Europe/Berlin, or UTC"
 
-// checkZone says whether a name has the form of a zone that schedules may use. It does not know which zones exist.
+// checkZone validates the form of a zone's name. It does not know which zones exist.
 func checkZone(name string) error {
 	bad := func(hint string) error { return wrong("timezone", name, 0, wantZone, hint) }
 	switch {

@@ -2,23 +2,35 @@ package tenant
 
 import "time"
 
-// NoLimit stands for as many as one likes, in a number of a Quota.
+// NoLimit means unlimited in a number of a Quota.
 const NoLimit = -1
 
 // Quota limits what a tenant may have and do. Numbers may be NoLimit.
 type Quota struct {
 	ActiveJobs          int64
-	ExecutionsPerMinute int // that start, and that requests make
+	ExecutionsPerMinute int // that start, and that requests create
 	ExecutionsBurst     int // of them at once
 	PayloadBytes        int
 	HistoryDays         int
 	MaxRetries          int
-	ShortestInterval    time.Duration // of schedules that recur; 0: any
+	ShortestInterval    time.Duration // of recurring schedules; 0: any
 	BestPriority        int           // 1 is the best of all
 	DeadLetters         bool          // may list, redrive and discard them
 	NotificationRules   bool          // may have some of its own
 	RequestsPerSecond   int           // of the API
-	Weight              int           // its share of the workers, beside the others that have work waiting
+	Weight              int           // its share of the workers, relative to other tenants with waiting work
+}
+
+// MapWidth returns how many items a map of a workflow may have.
+func (t Tier) MapWidth() int {
+	switch t {
+	case Enterprise:
+		return 100_000
+	case Pro:
+		return 10_000
+	case Free:
+	}
+	return 1000
 }
 
 // Unlimited is the quota of the tenant that exists from the start.
@@ -50,11 +62,11 @@ func (t Tier) Quota() Quota {
 	}
 }
 
-// Priority returns the default priority of a job: the usual one, or the best that is allowed.
+// Priority returns the default priority of a job: the usual one, or the best allowed one if that is lower.
 func (q Quota) Priority(usual int) int { return max(usual, q.BestPriority) }
 
-// Overrides are the numbers of a quota that an operator has set for one tenant, in place of its tier's; nil: the tier's.
-// They are stored as JSON under these names, which are also those of the API.
+// Overrides holds quotas that an operator has set for one tenant in place of its tier's; nil: the tier's. They are
+// stored as JSON under these names, which are also those of the API.
 type Overrides struct {
 	ActiveJobs          *int64 `json:"active_jobs,omitempty"`
 	ExecutionsPerMinute *int   `json:"executions_per_minute,omitempty"`
@@ -81,7 +93,7 @@ func (t Tenant) Quota() Quota {
 	put(&q.ActiveJobs, o.ActiveJobs)
 	put(&q.ExecutionsPerMinute, o.ExecutionsPerMinute)
 	if put(&q.ExecutionsBurst, o.ExecutionsBurst); o.ExecutionsBurst == nil && o.ExecutionsPerMinute != nil {
-		q.ExecutionsBurst = q.ExecutionsPerMinute // what the tier has at once may be more than a small rate is worth, or less
+		q.ExecutionsBurst = q.ExecutionsPerMinute // the tier's burst may be more or less than fits a small rate
 		if q.ExecutionsPerMinute > 0 {
 			q.ExecutionsBurst *= 2
 		}
@@ -106,15 +118,15 @@ func put[T any](to *T, v *T) {
 	}
 }
 
-// CutGrace sets how long history that a change made too old is hidden but kept.
+// CutGrace is how long history that a change made too old is hidden but kept.
 const CutGrace = 7 * 24 * time.Hour
 
-// Shorter reports whether less history is kept than by another quota.
+// Shorter reports whether it keeps less history than another quota.
 func (q Quota) Shorter(than Quota) bool {
 	return q.HistoryDays >= 0 && (than.HistoryDays < 0 || q.HistoryDays < than.HistoryDays)
 }
 
-// KeptSince is the beginning of the first day whose history is kept; false if all of it is.
+// KeptSince returns the beginning of the first day whose history is kept; false if all of it is.
 func (q Quota) KeptSince(now time.Time) (time.Time, bool) {
 	if q.HistoryDays < 0 {
 		return time.Time{}, false

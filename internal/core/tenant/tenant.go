@@ -1,9 +1,7 @@
-// Package tenant holds who may ask for what: tenants, roles and the principal
-// behind a request.
+// Package tenant defines who may do what: tenants, roles and the principal behind a request.
 //
-// A tenant owns jobs; a Principal is the outcome of authenticating a
-// credential, and the only source of the tenant a request acts in. The package
-// decides, it never reads a credential, a header or a store.
+// A tenant owns jobs; a Principal is the outcome of authenticating a credential, and the only source of the tenant a
+// request acts in. The package only decides: it never reads a credential, a header or a store.
 package tenant
 
 import "time"
@@ -24,12 +22,12 @@ const (
 	Enterprise Tier = "enterprise"
 )
 
-// Tiers lists them all, the least first.
+// Tiers lists all tiers, the smallest first.
 func Tiers() []Tier { return []Tier{Free, Pro, Enterprise} }
 
 func (t Tier) String() string { return string(t) }
 
-// Weight is a tenant's share of the workers, beside the others that have work waiting.
+// Weight returns a tenant's share of the workers, relative to other tenants with waiting work.
 func (t Tier) Weight() int {
 	switch t {
 	case Enterprise:
@@ -47,16 +45,16 @@ type Tenant struct {
 	Name      string
 	Tier      Tier
 	Overrides Overrides // of its tier's quota
-	Reach     string    // address ranges that its callbacks may reach though they are not public, separated by commas
-	HTTPSOnly bool      // its callbacks go over https only
+	Reach     string    // private address ranges that its callbacks may reach, separated by commas
+	HTTPSOnly bool      // its callbacks must use https
 	CreatedAt time.Time
-	CutAt     time.Time // when its history became shorter than it was; zero: never
+	CutAt     time.Time // when its history was last shortened; zero: never
 }
 
-// Role says what a credential may do.
+// Role determines what a credential may do.
 type Role string
 
-// The roles, from the least to the most powerful; Worker stands beside them.
+// The roles, from the least to the most powerful; Worker stands apart.
 const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
@@ -65,7 +63,7 @@ const (
 	Worker   Role = "worker"
 )
 
-// Permission is what a request needs to be allowed.
+// Permission is what a request requires of a role.
 type Permission string
 
 // The permissions. Open needs no credential at all.
@@ -76,14 +74,14 @@ const (
 	Write  Permission = "write"
 	Manage Permission = "manage"
 	Work   Permission = "work"
-	Scale  Permission = "scale" // to know how much there is to do, over all tenants
+	Scale  Permission = "scale" // read how much work there is, over all tenants
 	Run    Permission = "run-the-installation"
 
-	// Callback is of whoever has the token of the execution that the request is about; whoever answers it checks that.
+	// Callback is for the holder of the token of the execution that the request is about; the handler checks it.
 	Callback Permission = "callback-token"
-	// Enter is of whoever has a credential to sign in with, in the body; whoever answers it checks that.
+	// Enter is for whoever has a credential to sign in with, in the body; the handler checks it.
 	Enter Permission = "sign-in"
-	// Known is of every credential.
+	// Known is for every credential.
 	Known Permission = "any-credential"
 )
 
@@ -95,14 +93,14 @@ var grants = map[Role]map[Permission]bool{
 	System:   {Known: true, Read: true, Fetch: true, Write: true, Manage: true, Work: true, Scale: true, Run: true},
 }
 
-// Allows reports whether the role carries the permission.
+// Allows reports whether the role has the permission.
 func (r Role) Allows(p Permission) bool { return !p.Keyed() || grants[r][p] }
 
 // Keyed reports whether a request with the permission needs a credential in its header.
 func (p Permission) Keyed() bool { return p != Open && p != Callback && p != Enter }
 
-// Gives reports whether the role may give the other one to a key: none that carries what it does not carry itself, but
-// for Worker, which admins give.
+// Gives reports whether the role may give another role to a key: none with a permission it lacks itself, except
+// Worker, which admins give.
 func (r Role) Gives(other Role) bool {
 	if _, known := grants[other]; !known || !r.Allows(Manage) {
 		return false
@@ -118,7 +116,7 @@ func (r Role) Gives(other Role) bool {
 	return true
 }
 
-// Roles lists them all.
+// Roles lists all roles.
 func Roles() []Role { return []Role{Viewer, Operator, Admin, Worker, System} }
 
 // Principal identifies who a request acts for.
@@ -126,11 +124,19 @@ type Principal struct {
 	Tenant ID
 	Role   Role
 	Name   string // the credential's name, for logs
-	Key    string // the id of its API key; "": it is none
+	Key    string // the id of its API key; "": none
 	From   string // the address that the request came from; "": from within
-	Asked  string // the id of the request; "": there is none
+	Asked  string // the id of the request; "": none
 
-	Internal bool // the product itself acts for the tenant: what it does is no request, and no quota holds it back
+	Internal bool // the product itself acts for the tenant, without a request, and not subject to quotas
+}
+
+// Who identifies whoever acts: by the API key, else by the subject of the token. Two keys may have one name.
+func (p Principal) Who() string {
+	if p.Key != "" {
+		return "key:" + p.Key
+	}
+	return "name:" + p.Name
 }
 
 // Local is the principal of an installation without sign-in.

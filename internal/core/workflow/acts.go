@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Conflict says that an act does not fit where a run or node stands. The API answers it with 409.
+// Conflict means that an action does not fit the state of a run or node. The API answers it with 409.
 type Conflict struct {
 	Act    string
 	Node   string // empty: the run
@@ -24,7 +24,8 @@ func conflict(act, node string, status Status, want string) error {
 	return &Conflict{Act: act, Node: node, Status: status, Want: want}
 }
 
-// Pause keeps nodes and items from starting. What runs continues, and so do waits. Pausing a paused run changes nothing.
+// Pause keeps nodes and items from starting. Running ones continue, and so do waits. Pausing a paused run changes
+// nothing.
 func Pause(g *Graph, s *State) (Decisions, error) {
 	if s.Status != Running && s.Status != Paused {
 		return Decisions{}, conflict("pause", "", s.Status, "a run that is RUNNING")
@@ -33,7 +34,7 @@ func Pause(g *Graph, s *State) (Decisions, error) {
 	return (&advance{g: g, s: s}).settle(), nil
 }
 
-// Unpause starts what a pause held back. On a run that is RUNNING it changes nothing.
+// Unpause starts what a pause held back. On a RUNNING run it changes nothing.
 func Unpause(g *Graph, s *State) (Decisions, error) {
 	if s.Status != Running && s.Status != Paused {
 		return Decisions{}, conflict("unpause", "", s.Status, "a run that is PAUSED")
@@ -46,8 +47,8 @@ func Unpause(g *Graph, s *State) (Decisions, error) {
 	return a.settle(), nil
 }
 
-// Cancel cancels what runs and has the rest not run; then finally nodes run. With force it skips them: that takes a run
-// that is being cancelled already.
+// Cancel cancels running nodes and does not run the rest; then the finally nodes run. With force it skips them, which
+// requires that the run is already being cancelled.
 func Cancel(g *Graph, s *State, force bool) (Decisions, error) {
 	a := &advance{g: g, s: s}
 	switch {
@@ -66,11 +67,11 @@ func Cancel(g *Graph, s *State, force bool) (Decisions, error) {
 	return a.settle(), nil
 }
 
-// Skip makes a node SKIPPED that has not started, waits, or did not succeed, and judges again what follows from it. On a
-// run that has ended it begins a new attempt.
+// Skip skips a node that has not started, waits, or did not succeed, and judges again what depends on it. On a
+// finished run it begins a new attempt.
 func Skip(g *Graph, s *State, n int) (Decisions, error) { return override(g, s, n, "skip", Skipped) }
 
-// Mark makes such a node SUCCEEDED. Its result is the caller's to keep.
+// Mark marks such a node as SUCCEEDED. The caller stores its result.
 func Mark(g *Graph, s *State, n int) (Decisions, error) { return override(g, s, n, "mark", Succeeded) }
 
 func override(g *Graph, s *State, n int, act string, status Status) (Decisions, error) {
@@ -117,8 +118,8 @@ func override(g *Graph, s *State, n int, act string, status Status) (Decisions, 
 	return a.settle(), nil
 }
 
-// again has those nodes wait again whose end may change when a node's does: all that were not run, and the skipped ones
-// below them and below the node. What ran, or was skipped by hand, stays.
+// again resets the nodes whose end may change when a node's does: all that were not run, and the skipped ones below
+// them and below the node. Nodes that ran, or were skipped by hand, stay.
 func (a *advance) again(n int32) {
 	below := make([]bool, len(a.g.nodes))
 	below[n] = true
@@ -136,21 +137,21 @@ func (a *advance) again(n int32) {
 	}
 }
 
-// reset has a node wait as if it had never run.
+// reset makes a node wait as if it had never run.
 func (s *State) reset(n int32) {
 	s.cells[n].status, s.cells[n].reason, s.cells[n].held = Waiting, NoReason, false
 	delete(s.maps, n)
 }
 
-// Change is what an act or an event does to one node.
+// Change is the effect of an action or an event on one node.
 type Change struct {
 	Node     string
 	From, To Status // 0: the version has no such node
 	Items    int    // of a map that continues: how many of its items run again, or for the first time
 }
 
-// Changes lists what differs between two states, in the order of the second graph; nodes that only the first one has come
-// last. A dry run is an act on a clone, and this.
+// Changes lists the differences between two states, in the order of the second graph; nodes that only the first one
+// has come last. A dry run is an action on a clone, followed by Changes.
 func Changes(before *Graph, s *State, after *Graph, t *State) []Change {
 	var out []Change
 	for i := range after.nodes {
@@ -175,7 +176,7 @@ func Changes(before *Graph, s *State, after *Graph, t *State) []Change {
 	return out
 }
 
-// String tells the change in a line.
+// String describes the change in a line.
 func (c Change) String() string {
 	var b strings.Builder
 	b.WriteString(c.Node + ": ")

@@ -111,7 +111,7 @@ func TestRetryOfAMap(t *testing.T) {
 	p := played(t, `{"nodes":[{"key":"l","execution":{}},{"key":"m","depends_on":["l"],"map":4,"tolerate":1,"execution":{}}]}`, map[string]string{"m[0]": "F", "m[2]": "T"})
 	p.play()
 	expect(t, p, "l=SUCCEEDED m=FAILED FAILED")
-	if got := Explain(p.g, p.s, 1); got != "failed: 2 of 4 items failed, 1 are tolerated" {
+	if got := Explain(p.g, p.s, 1); got != "MAP_FAILED: 2 of 4 items failed, 1 are tolerated" {
 		t.Errorf("got %q", got)
 	}
 	after, d, err := Retry{}.Apply(p.g, p.s)
@@ -188,7 +188,7 @@ func TestTimeouts(t *testing.T) {
 	}
 	p.play()
 	expect(t, p, "m=TIMED_OUT x=TIMED_OUT FAILED")
-	if got := Explain(p.g, p.s, 0); got != "timed out after 1h0m0s" {
+	if got := Explain(p.g, p.s, 0); got != "TIMEOUT: it took longer than its timeout of 1h0m0s" {
 		t.Errorf("got %q", got)
 	}
 	if got := p.s.Item(0, 2); got != NotRun {
@@ -221,8 +221,8 @@ func TestPausedWaits(t *testing.T) {
 func TestApproval(t *testing.T) {
 	g := compiled(t, `{"nodes":[{"key":"ok","wait":{"approval":{"roles":["operator"],"min":2,"schema":{"type":"object","required":["why"]}}}}]}`)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ann := Vote{Approved: true, By: "ann", At: at, Data: json.RawMessage(`{"why":"fine"}`)}
-	bob := Vote{Approved: true, By: "bob", At: at.Add(time.Minute), Data: ann.Data}
+	ann := Vote{Approved: true, By: "ann", Who: "key:1", At: at, Data: json.RawMessage(`{"why":"fine"}`)}
+	bob := Vote{Approved: true, By: "bob", Who: "key:2", At: at.Add(time.Minute), Data: ann.Data}
 	if e, err := CastVote(g, 0, nil, ann); e != nil || err != nil {
 		t.Errorf("one of two: %+v, %v", e, err)
 	}
@@ -244,10 +244,61 @@ func TestApproval(t *testing.T) {
 			t.Errorf("got %+v, %v; want %s", e, err, want)
 		}
 	}
+	for _, approved := range []bool{true, false} {
+		v := Vote{Approved: approved, By: "ann", Data: json.RawMessage(`{"why":"` + strings.Repeat("x", MaxValue/2) + `"}`)}
+		if e, err := CastVote(g, 0, nil, v); e != nil || err == nil || !strings.Contains(err.Error(), "at most 524288 bytes") {
+			t.Errorf("too much data, approved %t: got %+v, %v", approved, e, err)
+		}
+	}
 	a := g.Node(0).Wait.Approval
 	for role, want := range map[tenant.Role]bool{tenant.Viewer: false, tenant.Operator: true, tenant.Admin: true, tenant.Worker: false} {
 		if a.MayVote(role) != want || (&Approval{}).MayVote(role) != want {
 			t.Errorf("%s may vote: %t", role, !want)
+		}
+	}
+}
+
+// Who approved a run did not approve another input, or another version.
+func TestARetryAsksAgain(t *testing.T) {
+	const doc = `{"nodes":[{"key":"a","execution":{}},{"key":"gate","depends_on":["a"],"wait":{"approval":{}}},{"key":"b","depends_on":["gate"],"execution":{}},
+		{"key":"c","depends_on":["b"],"execution":{}},{"key":"d","depends_on":["b"],"execution":{}},{"key":"other","wait":{"approval":{}}},{"key":"e","depends_on":["other"],"execution":{}}]}`
+	stands := func(g *Graph, s *State) string {
+		var b strings.Builder
+		for n := range g.Len() {
+			status, _ := s.Node(n)
+			fmt.Fprintf(&b, "%s=%s ", g.Node(n).Key, status)
+		}
+		return strings.TrimSpace(b.String())
+	}
+	another := compiled(t, strings.Replace(doc, `"key":"d"`, `"key":"d","if":"true"`, 1))
+	asked := compiled(t, strings.Replace(doc, `"key":"a","execution":{}`, `"key":"a","wait":{"approval":{}}`, 1))
+	const again = "a=SUCCEEDED gate=RUNNING b=WAITING c=WAITING d=WAITING other=SUCCEEDED e=SUCCEEDED"
+	for what, x := range map[string]struct {
+		retry Retry
+		want  string
+	}{
+		"the same":                   {Retry{}, "a=SUCCEEDED gate=SUCCEEDED b=SUCCEEDED c=PENDING d=SUCCEEDED other=SUCCEEDED e=SUCCEEDED"},
+		"another input":              {Retry{NewInput: true}, again},
+		"another version":            {Retry{Graph: another}, again},
+		"only one node":              {Retry{NewInput: true, Nodes: []string{"c"}, Only: true}, "a=SUCCEEDED gate=RUNNING b=WAITING c=WAITING d=SUCCEEDED other=SUCCEEDED e=SUCCEEDED"},
+		"the gate and a node":        {Retry{Graph: another, Nodes: []string{"gate", "c"}, Only: true}, "a=SUCCEEDED gate=RUNNING b=WAITING c=WAITING d=SUCCEEDED other=SUCCEEDED e=SUCCEEDED"},
+		"what no approval is above":  {Retry{NewInput: true, Nodes: []string{"a"}, Only: true}, "a=PENDING gate=SUCCEEDED b=SUCCEEDED c=FAILED d=SUCCEEDED other=SUCCEEDED e=SUCCEEDED"},
+		"a job becomes an approval":  {Retry{Graph: asked}, "a=RUNNING gate=WAITING b=WAITING c=WAITING d=WAITING other=SUCCEEDED e=SUCCEEDED"},
+		"an approval with good ones": {Retry{NewInput: true, Nodes: []string{"e"}, Only: true}, "a=SUCCEEDED gate=SUCCEEDED b=SUCCEEDED c=FAILED d=SUCCEEDED other=RUNNING e=WAITING"},
+	} {
+		p := played(t, doc, map[string]string{"c": "F"})
+		for _, key := range []string{"other", "gate"} {
+			n, _ := p.g.Number(key)
+			p.play()
+			p.advance(Event{Kind: NodeEnded, Node: n, Status: Succeeded})
+		}
+		p.play()
+		s, _, err := x.retry.Apply(p.g, p.s)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := stands(p.g, s); got != x.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, x.want)
 		}
 	}
 }
@@ -272,7 +323,7 @@ func TestExplain(t *testing.T) {
 	}
 	say("abc", "waits for parents a, b, c")
 	say("w", "waits for an approval")
-	say("z", "finally: waits until the other nodes have ended (10 have not)")
+	say("z", "finally: waits until the other nodes have ended (open: 10)")
 	p.finish("b")
 	say("abc", "waits for parents a, c")
 	say("no", "skipped because `if` was false: nodes.b.result == 9")
@@ -285,5 +336,5 @@ func TestExplain(t *testing.T) {
 	say("later", "not run because of a (FAILED) (trigger all_success)")
 	say("y", "not run: the failure of a (FAILED) stopped the run (on_failure is stop)")
 	p.act("cancel", nil)
-	say("w", "cancelled with the run")
+	say("w", "CANCELLED: cancelled with the run")
 }

@@ -1,6 +1,6 @@
 package workflow
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // What happens to a run.
@@ -8,7 +8,7 @@ const (
 	NodeEnded    EventKind = iota + 1 // the execution of a node ended, its wait did, or Prepare decided so
 	Expanded                          // a map was evaluated: Width items
 	ItemEnded                         // the execution of a map's item ended
-	MoreItems                         // Decisions.More named the node: its next items may start
+	MoreItems                         // Decisions.More named the node: it, or its next items, may start
 	NodeTimedOut                      // a node's own timeout is over
 	RunTimedOut                       // the run's timeout is over
 )
@@ -19,27 +19,27 @@ type Event struct {
 	Node   int
 	Item   int    // of ItemEnded
 	Status Status // of NodeEnded and ItemEnded: a final one
-	Reason Reason // of NodeEnded, where it says more than the status
+	Reason Reason // of NodeEnded, if it is more specific than the status
 	Width  int    // of Expanded
 }
 
-// Decisions are what follows from an event. All of it is in the State already; the caller makes it true.
+// Decisions are the consequences of an event. The State already includes them; the caller carries them out.
 type Decisions struct {
 	// Start lists nodes that start: Prepare each of them.
 	Start []int
 	// Items lists items of maps that start.
 	Items []Items
-	// More lists maps that may start more items than one commit should: send MoreItems for each.
+	// More lists maps, and other nodes, that may start more than one commit should: send MoreItems for each.
 	More []int
 	// Cancel lists nodes whose execution, or whose live items, are to be cancelled.
 	Cancel []int
-	// Closed lists waits that are over without having been released.
+	// Closed lists waits that ended without being released.
 	Closed []int
-	// Ended lists nodes that ended: what the event ended, and what was decided without an execution.
+	// Ended lists nodes that ended: by the event, or by a decision without an execution.
 	Ended []int
 	// Run is how the run ended; 0: it continues.
 	Run Status
-	// Ignored says that the event changed nothing: it came too late, or for a second time.
+	// Ignored reports that the event changed nothing: it came too late, or for a second time.
 	Ignored bool
 }
 
@@ -49,8 +49,8 @@ type Items struct {
 	Items []int
 }
 
-// Advance applies an event to a state. An event that was applied before, or that comes too late, changes nothing. It costs
-// as much as the nodes that end by it have children.
+// Advance applies an event to a state. An event that was applied before, or that comes too late, changes nothing. Its
+// cost is proportional to the number of children of the nodes that end.
 func Advance(g *Graph, s *State, e Event) Decisions {
 	a := &advance{g: g, s: s}
 	if s.Status.Final() || e.Kind != RunTimedOut && (e.Node < 0 || e.Node >= len(g.nodes)) || !a.apply(e) {
@@ -59,7 +59,7 @@ func Advance(g *Graph, s *State, e Event) Decisions {
 	return a.settle()
 }
 
-// advance is one change of a state under way.
+// advance is a change of a state in progress.
 type advance struct {
 	g *Graph
 	s *State
@@ -114,7 +114,7 @@ func (a *advance) nodeEnded(n int32, status Status, reason Reason) bool {
 	return true
 }
 
-// cancelledAs says how a node ends that was asked to stop and did: by its own timeout it is TIMED_OUT.
+// cancelledAs returns how a node ends that was asked to stop and did: by its own timeout it is TIMED_OUT.
 func (a *advance) cancelledAs(c *cell) (Status, Reason) {
 	if c.reason == ByTimeout {
 		return TimedOut, ByTimeout
@@ -122,7 +122,7 @@ func (a *advance) cancelledAs(c *cell) (Status, Reason) {
 	return Cancelled, c.reason
 }
 
-// end gives a node its final status. Its children are told by settle.
+// end gives a node its final status. settle tells its children.
 func (a *advance) end(n int32, status Status, reason Reason) {
 	c, x := &a.s.cells[n], &a.g.nodes[n]
 	c.status, c.reason, c.held = status, reason, false
@@ -132,7 +132,7 @@ func (a *advance) end(n int32, status Status, reason Reason) {
 	a.d.Ended = append(a.d.Ended, int(n))
 }
 
-// judge looks whether a node's trigger holds, and starts or ends the node accordingly.
+// judge checks whether a node's trigger holds, and starts or ends the node accordingly.
 func (a *advance) judge(n int32) {
 	c, x := &a.s.cells[n], &a.g.nodes[n]
 	if c.status != Waiting || c.held || x.finally && !a.s.cleanup {
@@ -155,7 +155,7 @@ func (a *advance) judge(n int32) {
 	}
 }
 
-// gone says why nothing of this kind starts any more.
+// gone returns why nothing of this kind starts any more.
 func (s *State) gone(x *node) Reason {
 	switch {
 	case s.ending == 0 || x.finally && !s.forced:
@@ -201,14 +201,14 @@ func (a *advance) resume(n int32) {
 	}
 }
 
-// judgeAll judges every node that waits, parents first.
+// judgeAll judges every waiting node, parents first.
 func (a *advance) judgeAll() {
 	for _, n := range a.g.order {
 		a.judge(n)
 	}
 }
 
-// tell lets the children of what ended know, and theirs in turn.
+// tell informs the children of ended nodes, and their children in turn.
 func (a *advance) tell() {
 	for len(a.queue) > 0 {
 		n := a.queue[0]
@@ -223,7 +223,7 @@ func (a *advance) tell() {
 	}
 }
 
-// settle brings the change to its end: children are judged, finally nodes start, the run ends.
+// settle completes the change: children are judged, finally nodes start, the run ends.
 func (a *advance) settle() Decisions {
 	a.tell()
 	if a.s.open == 0 && !a.s.cleanup {
@@ -247,7 +247,7 @@ func (a *advance) settle() Decisions {
 	return a.d
 }
 
-// nodeTimedOut ends a wait as its on_timeout says; anything else is cancelled first.
+// nodeTimedOut ends a wait as its on_timeout says; other nodes are cancelled first.
 func (a *advance) nodeTimedOut(n int32) bool {
 	c, x := &a.s.cells[n], &a.g.nodes[n]
 	if c.status != Pending && c.status != Running {
@@ -280,7 +280,7 @@ func (a *advance) stop(n int32, reason Reason) {
 	a.d.Cancel = append(a.d.Cancel, int(n))
 }
 
-// endRun cancels what runs, and has the rest not run; finally nodes are left alone, unless forced.
+// endRun cancels running nodes and does not run the rest; finally nodes are left alone, unless forced.
 func (a *advance) endRun(how Status) {
 	a.s.ending, a.s.paused = how, false
 	for i := range a.s.cells {
@@ -291,6 +291,8 @@ func (a *advance) endRun(how Status) {
 			a.resume(n)
 		case c.status == Waiting && (!x.finally || a.s.forced):
 			a.end(n, NotRun, reason)
+		case c.status == Cancelling && a.s.forced: // its execution may be a run, which is to skip its finally nodes, too
+			a.d.Cancel = append(a.d.Cancel, int(n))
 		case c.status == Pending || c.status == Running:
 			a.stop(n, reason)
 		}

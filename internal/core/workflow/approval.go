@@ -10,22 +10,31 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// maxApprovals bounds how many people an approval may ask for.
+// maxApprovals limits how many people an approval may require.
 const maxApprovals = 20
 
-// Vote is what one person says to an approval.
+// Vote is one person's decision on an approval.
 type Vote struct {
 	Approved bool            `json:"approved"`
 	By       string          `json:"by"`
 	At       time.Time       `json:"at"`
 	Comment  string          `json:"comment"`
 	Data     json.RawMessage `json:"data"`
+	Who      string          `json:"who,omitempty"` // tenant.Principal.Who of the voter; not in the node's result
 }
 
-// Decided says that an approval has its answer, or this person's, already. The API answers it with 409.
+// Act names what the vote does: approve or reject.
+func (v Vote) Act() string {
+	if v.Approved {
+		return "approve"
+	}
+	return "reject"
+}
+
+// Decided means that an approval already has its answer, or this person's. The API answers it with 409.
 type Decided struct {
 	Vote Vote // the one that was first
-	Own  bool // it is of the same person, and others are still asked
+	Own  bool // it is by the same person, and others are still asked
 }
 
 func (d *Decided) Error() string {
@@ -39,7 +48,7 @@ func (d *Decided) Error() string {
 	return fmt.Sprintf("%s %s this at %s already", d.Vote.By, what, d.Vote.At.UTC().Format(time.RFC3339))
 }
 
-// MayVote reports whether somebody of a role is asked by an approval.
+// MayVote reports whether somebody with a role may decide an approval.
 func (a *Approval) MayVote(r tenant.Role) bool {
 	if len(a.Roles) == 0 {
 		return r == tenant.Operator || r == tenant.Admin || r == tenant.System
@@ -47,16 +56,62 @@ func (a *Approval) MayVote(r tenant.Role) bool {
 	return slices.Contains(a.Roles, string(r)) || r == tenant.Admin || r == tenant.System
 }
 
-// CastVote adds a vote to those that a wait has. Once it is decided, the event is what Advance is told, and the vote is
+// Overruled lists the approvals that skipping or marking a node decides without a vote: the node itself and, if
+// others depend on it, those above it that have not let the run pass.
+func Overruled(g *Graph, s *State, n int) (out []int) {
+	if g.asks(int32(n)) {
+		out = append(out, n)
+	}
+	if len(g.nodes[n].children) == 0 {
+		return out
+	}
+	seen := make([]bool, len(g.nodes))
+	for next := slices.Clone(g.nodes[n].parents); len(next) > 0; {
+		i := next[len(next)-1]
+		if next = next[:len(next)-1]; seen[i] {
+			continue
+		}
+		seen[i] = true
+		next = append(next, g.nodes[i].parents...)
+		if g.asks(i) && !s.passed(g, i, n) {
+			out = append(out, int(i))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// passed reports whether an approval above a node has let the run pass to it.
+func (s *State) passed(g *Graph, i int32, n int) bool {
+	c := &s.cells[i]
+	if !c.status.Final() {
+		return false
+	}
+	switch g.classOf(i, c) {
+	case good:
+		return true
+	case skipped:
+		return s.cells[n].status != Skipped
+	}
+	return false
+}
+
+// asks reports whether a node is an approval.
+func (g *Graph) asks(n int32) bool { return g.nodes[n].wait != nil && g.nodes[n].wait.Approval != nil }
+
+// CastVote adds a vote to those that a wait has. Votes are of one person if their Who is the same. Once it is decided, the event is what Advance is told, and the vote is
 // the node's result; until then the event is nil and the votes are to be kept. An error is job.Invalids, where the data
 // does not fit the approval's schema, or *Decided.
 func CastVote(g *Graph, n int, votes []Vote, v Vote) (*Event, error) {
 	x := &g.nodes[n]
+	if len(v.Data) > MaxValue/2 {
+		return nil, job.Invalids{{Field: "data", Value: fmt.Sprintf("%d bytes", len(v.Data)), Want: fmt.Sprintf("at most %d bytes", MaxValue/2)}}
+	}
 	for _, earlier := range votes {
 		switch {
 		case !earlier.Approved || len(votes) >= x.votes():
 			return nil, &Decided{Vote: votes[len(votes)-1]}
-		case earlier.By == v.By:
+		case earlier.Who == v.Who:
 			return nil, &Decided{Vote: earlier, Own: true}
 		}
 	}
@@ -67,8 +122,6 @@ func CastVote(g *Graph, n int, votes []Vote, v Vote) (*Event, error) {
 		if bad := misfits("data", x.approval, v.Data); len(bad) > 0 {
 			return nil, bad
 		}
-	} else if len(v.Data) > MaxValue/2 {
-		return nil, job.Invalids{{Field: "data", Value: fmt.Sprintf("%d bytes", len(v.Data)), Want: fmt.Sprintf("at most %d bytes", MaxValue/2)}}
 	}
 	if len(votes)+1 < x.votes() {
 		return nil, nil
@@ -76,5 +129,5 @@ func CastVote(g *Graph, n int, votes []Vote, v Vote) (*Event, error) {
 	return &Event{Kind: NodeEnded, Node: n, Status: Succeeded}, nil
 }
 
-// votes is how many must agree.
+// votes returns how many must agree.
 func (x *node) votes() int { return max(1, x.wait.Approval.Min) }

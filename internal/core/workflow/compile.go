@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/jsonschema"
 )
 
-// Graph is a checked definition, ready to run. It never changes, and many goroutines may use it at once. Nodes have the
-// numbers of their places in the definition.
+// Graph is a checked definition, ready to run. It is immutable and safe for concurrent use. Nodes are numbered by
+// their position in the definition.
 type Graph struct {
 	def     Definition
 	timeout time.Duration
@@ -25,7 +25,11 @@ type Graph struct {
 	order   []int32 // parents before children
 	finally []int32 // in that order
 	limits  Limits
+	cost    int // approximate bytes of the compiled expressions
 }
+
+// Cost returns the approximate size of the graph in bytes, besides its definition.
+func (g *Graph) Cost() int { return g.cost + 1024*len(g.nodes) }
 
 // node is a compiled node.
 type node struct {
@@ -47,6 +51,7 @@ type node struct {
 	tolerate  Tolerance
 	templates []*template
 	payload   *template // of payload_override
+	hasInput  bool      // an inline node without a payload: it gets the input of the run
 	match     *expression.Program
 	matchTo   any // a literal
 	wait      *Wait
@@ -57,14 +62,14 @@ type node struct {
 	onTimeout OnTimeout
 }
 
-// maxInvalids bounds how many mistakes Compile lists.
+// maxInvalids limits how many mistakes Compile lists.
 const maxInvalids = 20
 
 // FinallyTimeout is the timeout of a finally node that names none.
 const FinallyTimeout = 10 * time.Minute
 
-// Compile checks a definition and makes a graph of it. Its error is job.Invalids: each names the field, its value and what
-// would be right.
+// Compile checks a definition and compiles it to a graph. Its error is job.Invalids: each names the field, its value
+// and what would be valid.
 func Compile(d Definition, l Limits) (*Graph, error) {
 	c := &compiler{def: d, g: &Graph{def: d, index: make(map[string]int32, len(d.Nodes)), nodes: make([]node, len(d.Nodes)), limits: l}}
 	if c.size(); len(c.bad) > 0 {
@@ -76,7 +81,7 @@ func Compile(d Definition, l Limits) (*Graph, error) {
 	if len(c.bad) == 0 {
 		c.sort()
 	}
-	if len(c.bad) == 0 { // what follows needs a graph without cycles
+	if len(c.bad) == 0 { // the rest needs a graph without cycles
 		c.inherit()
 		c.details()
 	}
@@ -91,8 +96,10 @@ type compiler struct {
 	g   *Graph
 	bad job.Invalids
 
+	programs map[string]*expression.Program // by text
+
 	above []bits // of each node: its ancestors; see ancestors
-	sure  []bits // of each node: the ancestors that have ended for certain when it starts
+	sure  []bits // of each node: the ancestors that have certainly ended when it starts
 }
 
 func (c *compiler) refuse(field string, value any, want string) { c.bad.Add(field, value, want) }
@@ -114,7 +121,7 @@ func (c *compiler) size() {
 	}
 }
 
-// workflow checks what is said of the workflow as a whole.
+// workflow checks the settings of the workflow as a whole.
 func (c *compiler) workflow() {
 	switch c.def.OnFailure {
 	case "", Continue, Stop:
@@ -179,7 +186,7 @@ func (c *compiler) keys() {
 	}
 }
 
-// edges makes parents and children, and checks what edges a node may have.
+// edges sets parents and children, and checks which edges a node may have.
 func (c *compiler) edges() {
 	for i := range c.def.Nodes {
 		d, n := &c.def.Nodes[i], &c.g.nodes[i]
@@ -207,7 +214,7 @@ func (c *compiler) edges() {
 	}
 }
 
-// similar names the key that a wrong one was likely meant to be.
+// similar returns the key that an unknown one was likely meant to be.
 func (c *compiler) similar(key string) string {
 	folded := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	if _, ok := c.g.index[folded]; ok && folded != key {
@@ -254,7 +261,7 @@ func (c *compiler) sort() {
 	c.refuse("nodes", strings.Join(cycle, " → "), "a graph without cycles")
 }
 
-// inherit fills in what a node takes from the workflow and from its ancestors.
+// inherit fills in what a node inherits from the workflow and from its ancestors.
 func (c *compiler) inherit() {
 	for i := range c.g.nodes {
 		d, n := &c.def.Nodes[i], &c.g.nodes[i]
@@ -294,7 +301,7 @@ func (c *compiler) inherit() {
 	}
 }
 
-// CheckInput says what is wrong with the input of a run, by the workflow's input_schema. Its error is job.Invalids.
+// CheckInput validates the input of a run against the workflow's input_schema. Its error is job.Invalids.
 func (g *Graph) CheckInput(input []byte) error {
 	if g.schema == nil {
 		return nil
@@ -302,14 +309,28 @@ func (g *Graph) CheckInput(input []byte) error {
 	return misfits("input", g.schema, input).Err()
 }
 
-// misfits are the problems of a value, as fields below a name.
+// CheckInput validates the input of a run of a stored definition, without compiling all of it. Its error is
+// job.Invalids.
+func (d *Definition) CheckInput(input []byte) error {
+	c := &compiler{def: Definition{InputSchema: d.InputSchema}, g: &Graph{}}
+	if c.workflow(); len(c.bad) > 0 {
+		return c.bad
+	}
+	return c.g.CheckInput(input)
+}
+
+// misfits returns the problems of a value, as fields below a name.
 func misfits(name string, s *jsonschema.Schema, value []byte) (v job.Invalids) {
 	for _, p := range s.Check(value) {
 		field := name
 		if p.Path != "" {
 			field += strings.TrimSuffix("."+p.Path, ".")
 		}
-		v.Add(strings.ReplaceAll(field, ".[", "["), string(value), "a value that fits the schema: "+p.Want)
+		at := value
+		if p.Value != nil && len(value) > 0 {
+			at = p.Value
+		}
+		v.Add(strings.ReplaceAll(field, ".[", "["), string(at), "a value that fits the schema: "+p.Want)
 	}
 	return v
 }
@@ -333,6 +354,9 @@ func (g *Graph) Number(key string) (int, bool) {
 	n, ok := g.index[key]
 	return int(n), ok
 }
+
+// Mapped reports whether a node is a map.
+func (g *Graph) Mapped(n int) bool { return g.nodes[n].mapped }
 
 // NodeTimeout returns the timeout of a node over all its attempts; 0: none.
 func (g *Graph) NodeTimeout(n int) time.Duration { return g.nodes[n].timeout }

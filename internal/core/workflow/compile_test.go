@@ -51,6 +51,10 @@ func TestTheExampleOfTheContract(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "input: {} is not valid; want a value that fits the schema: missing property 'day'") {
 		t.Errorf("got %v", err)
 	}
+	typed := Definition{InputSchema: json.RawMessage(`{"properties":{"days":{"items":{"type":"string"}}}}`)}
+	if err := typed.CheckInput([]byte(`{"days":["mon",7]}`)); err == nil || !strings.Contains(err.Error(), "input.days[1]: 7 is not valid; want") {
+		t.Errorf("got %v", err)
+	}
 	if n, ok := g.Number("sum"); n != 3 || !ok || g.Node(n).JobID != "key:summary" {
 		t.Errorf("sum is %d, %t", n, ok)
 	}
@@ -200,6 +204,34 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// A skip passes on through all_success, so a join is warned of however far it is below the condition.
+func TestLintSeesSkipsFromFarAbove(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes, want string
+	}{
+		"through a chain":             {`{"key":"a","if":"run.input","execution":{}},{"key":"b","depends_on":["a"],"execution":{}},{"key":"c","depends_on":["b"],"execution":{}},{"key":"x","execution":{}},{"key":"j","depends_on":["c","x"],"execution":{}}`, "j: c"},
+		"through a join":              {`{"key":"a","if":"run.input","execution":{}},{"key":"x","execution":{}},{"key":"j","depends_on":["a","x"],"execution":{}},{"key":"k","depends_on":["j","x"],"execution":{}}`, "j: a; k: j"},
+		"not through none_failed":     {`{"key":"a","if":"run.input","execution":{}},{"key":"x","execution":{}},{"key":"j","depends_on":["a","x"],"trigger":"none_failed","execution":{}},{"key":"k","depends_on":["j","x"],"execution":{}}`, ""},
+		"all below one condition":     {`{"key":"a","if":"run.input","execution":{}},{"key":"b","depends_on":["a"],"execution":{}},{"key":"c","depends_on":["a"],"execution":{}},{"key":"j","depends_on":["b","c"],"execution":{}}`, ""},
+		"the same condition twice":    {`{"key":"a","if":"run.input","execution":{}},{"key":"b","if":"run.input","execution":{}},{"key":"j","depends_on":["a","b"],"execution":{}}`, ""},
+		"different conditions":        {`{"key":"a","if":"run.input","execution":{}},{"key":"b","if":"!run.input","execution":{}},{"key":"j","depends_on":["a","b"],"execution":{}}`, "j: a, b"},
+		"below a handler":             {`{"key":"a","execution":{}},{"key":"h","depends_on":["a"],"trigger":"one_failed","execution":{}},{"key":"n","depends_on":["h"],"execution":{}},{"key":"j","depends_on":["a","n"],"execution":{}}`, "j: n"},
+		"below a wait that may skip":  {`{"key":"w","wait":{"event":"e"},"timeout":"1h","on_timeout":"skip"},{"key":"n","depends_on":["w"],"execution":{}},{"key":"x","execution":{}},{"key":"j","depends_on":["n","x"],"execution":{}}`, "j: n"},
+		"no join":                     {`{"key":"a","if":"run.input","execution":{}},{"key":"b","depends_on":["a"],"execution":{}}`, ""},
+		"another trigger on the join": {`{"key":"a","if":"run.input","execution":{}},{"key":"b","depends_on":["a"],"execution":{}},{"key":"x","execution":{}},{"key":"j","depends_on":["b","x"],"trigger":"all_done","execution":{}}`, ""},
+	} {
+		var got []string
+		for _, w := range Lint(compiled(t, `{"nodes":[`+c.nodes+`]}`)) {
+			_, text, _ := strings.Cut(w.Text, " joins ")
+			text, _, _ = strings.Cut(text, ", which")
+			got = append(got, w.Node+": "+text)
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: got %q; want %q", name, got, c.want)
+		}
+	}
+}
+
 func FuzzCompile(f *testing.F) {
 	f.Add(example)
 	f.Add(`{"nodes":[{"key":"a","depends_on":["b"],"execution":{}},{"key":"b","depends_on":["a"],"execution":{}}]}`)
@@ -228,4 +260,38 @@ func FuzzCompile(f *testing.F) {
 			t.Fatalf("the counters are %+v; a recount gives %+v", p.s, c)
 		}
 	})
+}
+
+// A workflow with very many expressions fills no memory: the same ones are compiled once, and different ones are bounded, also wrong ones.
+func TestExpressionsAreBounded(t *testing.T) {
+	compile := func(n int, each func(i int) string) (*Graph, error) {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = each(i)
+		}
+		doc, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Decode([]byte(`{"nodes":[{"key":"a","execution":{"payload":` + string(doc) + `}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Compile(d, DefaultLimits())
+	}
+	if g, err := compile(40_000, func(int) string { return "{{ run.id }}" }); err != nil || g.Cost() > 100<<10 {
+		t.Errorf("the same: %v, %d bytes", err, g.Cost())
+	}
+	if _, err := compile(maxExpressions, func(i int) string { return fmt.Sprintf("{{ run.attempt + %d }}", i) }); err != nil {
+		t.Errorf("as many as may be: %v", err)
+	}
+	for name, each := range map[string]func(int) string{
+		"different": func(i int) string { return fmt.Sprintf("{{ run.attempt + %d }}", i) },
+		"wrong":     func(i int) string { return fmt.Sprintf("{{ nothing + %d }}", i) },
+	} {
+		var v job.Invalids
+		if _, err := compile(40_000, each); !errors.As(err, &v) || len(v) > maxInvalids {
+			t.Errorf("%s: %d mistakes, %v", name, len(v), v[:min(len(v), 1)])
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Cycle finds a cycle that can be reached from a name, as its names in the order of the arrows, the first one again at the
+// Cycle finds a cycle reachable from a name, as its names in the order of the edges, the first one repeated at the
 // end; nil: there is none. It serves nodes, workflows that use each other, and jobs that depend on each other.
 func Cycle(from string, next func(name string) []string) []string {
 	const open, done = 1, 2
@@ -43,8 +43,8 @@ func Cycle(from string, next func(name string) []string) []string {
 	return nil
 }
 
-// CheckNesting says whether a workflow may use others as it does: at most MaxNesting deep, and never itself. uses lists the
-// workflows that one uses directly.
+// CheckNesting checks how a workflow uses others: at most MaxNesting deep, and never itself. uses lists the workflows
+// that one uses directly.
 func CheckNesting(name string, uses func(name string) []string) error {
 	if cycle := Cycle(name, uses); cycle != nil {
 		return job.Invalid{Field: "nodes", Value: strings.Join(cycle, " → "), Want: "workflows that do not use themselves"}

@@ -8,7 +8,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/strictjson"
 )
 
-// Definition is the graph as its author wrote it, under the names of the API. A stored version of a workflow is its JSON.
+// Definition is the graph as its author wrote it, under the names of the API. A version of a workflow is stored as
+// its JSON.
 type Definition struct {
 	OnFailure   OnFailure       `json:"on_failure,omitempty"`
 	Timeout     string          `json:"timeout,omitempty"`
@@ -41,36 +42,36 @@ type Node struct {
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"` // with Wait
 }
 
-// Wait says what a node waits for. It has exactly one of Timer, Approval and Event.
+// Wait describes what a node waits for. It has exactly one of Timer, Approval and Event.
 type Wait struct {
 	Timer    string          `json:"timer,omitempty"` // a duration such as 2h, or an instant
 	Approval *Approval       `json:"approval,omitempty"`
 	Event    string          `json:"event,omitempty"`
-	Match    json.RawMessage `json:"match,omitempty"` // with Event: an expression, or a value that is no string
+	Match    json.RawMessage `json:"match,omitempty"` // with Event: an expression, or a value that is not a string
 }
 
-// Approval says who decides, how many must agree, and what data they give.
+// Approval describes who decides, how many must agree, and what data they provide.
 type Approval struct {
 	Roles  []string        `json:"roles,omitempty"` // none: operators and admins
 	Min    int             `json:"min,omitempty"`   // 0: one
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// OnFailure says what the failure of a node means to the rest of the run.
+// OnFailure is the consequence of a node's failure for the rest of the run.
 type OnFailure string
 
 // The failure policies. A workflow has Continue or Stop; a node has any of them.
 const (
-	Continue OnFailure = "continue" // only descendants suffer; the run fails
+	Continue OnFailure = "continue" // only descendants are affected; the run fails
 	Stop     OnFailure = "stop"     // nothing else becomes ready; the run fails
-	Handle   OnFailure = "handle"   // triggers see the failure; the run does not fail by it
+	Handle   OnFailure = "handle"   // triggers see the failure, but the run does not fail because of it
 	Ignore   OnFailure = "ignore"   // it counts as good
 )
 
-// OnTimeout says how a wait ends that nothing released in time.
+// OnTimeout is how a wait ends that was not released in time.
 type OnTimeout string
 
-// The ends of a wait that took too long.
+// The outcomes of a wait that took too long.
 const (
 	TimeoutFails    OnTimeout = "fail" // TIMED_OUT
 	TimeoutSkips    OnTimeout = "skip"
@@ -97,18 +98,21 @@ func Decode(doc []byte) (Definition, error) {
 	return Definition{}, v
 }
 
-// Limits bound a definition and its runs.
+// Limits are limits on a definition and its runs.
 type Limits struct {
 	Nodes    int
 	Edges    int
 	MapWidth int
+	FanOut   int // how many items one decision starts; 0: FanOut
+	Live     int // how many items of a map without max_parallel are live at once; 0: 2 000
 }
 
 // DefaultLimits are those of the contract, with the width of the largest tier.
 func DefaultLimits() Limits { return Limits{Nodes: 1000, Edges: 10_000, MapWidth: 100_000} }
 
-// MaxValue bounds, in bytes of JSON, the result of a node, all that a node reads together, and the value of an expression.
+// MaxValue limits, in bytes of JSON, the result of a node, everything that a node reads together, and the value of an
+// expression.
 const MaxValue = 1 << 20
 
-// MaxNesting bounds how deep workflows may use each other.
+// MaxNesting limits how deep workflows may use each other.
 const MaxNesting = 8

@@ -5,14 +5,27 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// MaxParents limits how many jobs one depends on, and MaxDependants how many depend on one: the commit that ends an execution of it
+// leaves a mark for each.
+const (
+	MaxParents    = 100
+	MaxDependants = 1000
 )
 
 // Dependencies are the edges from existing jobs to one: it fires when each of its parents has left a token.
 type Dependencies struct {
 	Parents   []job.ID
 	Condition Condition
+}
+
+// DependenciesOf are those of a job.
+func DependenciesOf(d *job.Definition) Dependencies {
+	return Dependencies{Parents: d.DependsOn, Condition: Condition(d.DependsIf)}
 }
 
 // Condition says which ends of a parent's execution leave a token.
@@ -25,8 +38,8 @@ const (
 	OnEnd     Condition = "always"  // either
 )
 
-// Check says what is wrong with the dependencies of a job. parentsOf lists those of any other job.
-func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID) job.Invalids {
+// Check says what is wrong with the dependencies of a job. parentsOf lists those of any other job, and label is what people know a job by.
+func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID, label func(job.ID) string) job.Invalids {
 	var v job.Invalids
 	switch d.Condition {
 	case "", OnSuccess, OnFailed, OnEnd:
@@ -36,11 +49,15 @@ func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID) job.I
 	if len(d.Parents) == 0 {
 		v.Add("depends_on", "no jobs", "at least one job; DELETE removes the dependencies")
 	}
+	if n := len(d.Parents); n > MaxParents {
+		v.Add("depends_on", fmt.Sprintf("%d jobs", n), fmt.Sprintf("at most %d", MaxParents))
+		return v
+	}
 	ids := map[string]job.ID{child.String(): child}
 	for i, p := range d.Parents {
 		field := fmt.Sprintf("depends_on[%d]", i)
 		if slices.Contains(d.Parents[:i], p) {
-			v.Add(field, p, "each job only once")
+			v.Add(field, label(p), "each job only once")
 		}
 		ids[p.String()] = p
 	}
@@ -57,12 +74,15 @@ func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID) job.I
 	})
 	if cycle != nil {
 		slices.Reverse(cycle) // from parents to children
+		for i, id := range cycle {
+			cycle[i] = label(ids[id])
+		}
 		v.Add("depends_on", strings.Join(cycle, " → "), "jobs that do not depend on each other in a cycle")
 	}
 	return v
 }
 
-// Leaves reports whether an execution that ended so leaves a token.
+// Leaves reports whether an execution with this end leaves a token.
 func (c Condition) Leaves(s job.Status) bool {
 	failed := s == job.Failed || s == job.TimedOut || s == job.Expired || s == job.Cancelled
 	switch c {
@@ -75,22 +95,41 @@ func (c Condition) Leaves(s job.Status) bool {
 	return s == job.Succeeded
 }
 
-// Tokens are what the parents of a job have left: of each the latest execution.
-type Tokens map[job.ID]job.ExecutionID
+// Token says that an execution of a parent has ended as the condition asks.
+type Token struct {
+	Execution job.ExecutionID
+	At        time.Time // when it ended
+}
 
-// Put adds a token. When every parent has one, they are consumed: fires is true, and what is returned is what the child
-// fires by. Otherwise the tokens wait.
-func (d Dependencies) Put(t Tokens, parent job.ID, e job.ExecutionID) (fires bool, by Tokens) {
-	if !slices.Contains(d.Parents, parent) {
-		return false, nil
+// Tokens are what the parents of a job have left: of each the newest.
+type Tokens map[job.ID]Token
+
+// End is the end of an execution of a parent.
+type End struct {
+	Parent job.ID
+	Status job.Status
+	Token
+}
+
+// Fold takes in what has ended, in order. Each time that every parent has a token, they are consumed and the child fires: Fold returns
+// by what. It fires at most so many times (negative: any number); tokens that it may not fire by stay, and of each parent only the newest.
+func (d Dependencies) Fold(t Tokens, ends []End, most int) (fires []Tokens) {
+	take := func() {
+		if most == 0 || len(d.Parents) == 0 || len(d.Missing(t)) > 0 {
+			return
+		}
+		fires = append(fires, maps.Clone(t))
+		clear(t)
+		most--
 	}
-	t[parent] = e
-	if len(d.Missing(t)) > 0 {
-		return false, nil
+	take()
+	for _, e := range ends {
+		if slices.Contains(d.Parents, e.Parent) && d.Condition.Leaves(e.Status) {
+			t[e.Parent] = e.Token
+			take()
+		}
 	}
-	by = maps.Clone(t)
-	clear(t)
-	return true, by
+	return fires
 }
 
 // Missing lists the parents that have left no token.

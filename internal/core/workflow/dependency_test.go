@@ -11,40 +11,60 @@ func TestDependencies(t *testing.T) {
 	a, b, c := job.ID{1}, job.ID{2}, job.ID{3}
 	edges := map[job.ID][]job.ID{b: {a}}
 	of := func(id job.ID) []job.ID { return edges[id] }
+	name := func(id job.ID) string { return map[job.ID]string{a: "a", b: "b", c: "c"}[id] }
 	for want, d := range map[string]Dependencies{
 		"condition: done is not valid; want one of success, failure, always": {Parents: []job.ID{a}, Condition: "done"},
 		"depends_on: no jobs is not valid; want at least one job":            {},
-		"each job only once":            {Parents: []job.ID{a, a}},
-		c.String() + " → " + c.String(): {Parents: []job.ID{c}},
+		"each job only once": {Parents: []job.ID{a, a}},
+		"c → c":              {Parents: []job.ID{c}},
+		"depends_on: 101 jobs is not valid; want at most 100": {Parents: make([]job.ID, MaxParents+1)},
 	} {
-		if v := d.Check(c, of); len(v) != 1 || !strings.Contains(v.Error(), want) {
+		if v := d.Check(c, of, name); len(v) != 1 || !strings.Contains(v.Error(), want) {
 			t.Errorf("got %v; want %s", v, want)
 		}
 	}
 	d := Dependencies{Parents: []job.ID{b}, Condition: OnEnd}
-	want := a.String() + " → " + b.String() + " → " + a.String()
-	if v := d.Check(a, of); len(v) != 1 || v[0].Field != "depends_on" || v[0].Value != job.Show(want) {
+	const want = "a → b → a"
+	if v := d.Check(a, of, name); len(v) != 1 || v[0].Field != "depends_on" || v[0].Value != job.Show(want) {
 		t.Errorf("got %v; want %s", v, want)
 	}
 	d = Dependencies{Parents: []job.ID{a, b}}
-	if v := d.Check(c, of); v != nil {
+	if v := d.Check(c, of, name); v != nil {
 		t.Errorf("got %v", v)
 	}
+}
 
+func TestFold(t *testing.T) {
+	a, b, c := job.ID{1}, job.ID{2}, job.ID{3}
+	d := Dependencies{Parents: []job.ID{a, b}, Condition: OnSuccess}
+	n := byte(0)
+	end := func(parent job.ID, s job.Status) End {
+		n++
+		return End{Parent: parent, Status: s, Token: Token{Execution: job.ExecutionID{n}}}
+	}
 	tokens := Tokens{}
-	first, second, third := job.ExecutionID{1}, job.ExecutionID{2}, job.ExecutionID{3}
-	if fires, _ := d.Put(tokens, c, first); fires || len(tokens) != 0 {
-		t.Error("a job that is no parent left a token")
+	if fires := d.Fold(tokens, []End{end(c, job.Succeeded), end(a, job.Failed), end(a, job.Skipped)}, -1); fires != nil || len(tokens) != 0 {
+		t.Errorf("what leaves no token left %v, and it fires by %v", tokens, fires)
 	}
-	d.Put(tokens, a, first)
-	if fires, _ := d.Put(tokens, a, second); fires {
-		t.Error("two tokens of one parent are one")
+	d.Fold(tokens, []End{end(a, job.Succeeded), end(a, job.Succeeded)}, -1)
+	if missing := d.Missing(tokens); len(missing) != 1 || missing[0] != b || tokens[a].Execution != (job.ExecutionID{5}) {
+		t.Errorf("missing are %v; the tokens are %v", missing, tokens)
 	}
-	if missing := d.Missing(tokens); len(missing) != 1 || missing[0] != b {
-		t.Errorf("missing are %v", missing)
+	fires := d.Fold(tokens, []End{end(b, job.Succeeded), end(b, job.Succeeded), end(a, job.Succeeded), end(a, job.Succeeded)}, -1)
+	if len(fires) != 2 || fires[0][a].Execution != (job.ExecutionID{5}) || fires[0][b].Execution != (job.ExecutionID{6}) || fires[1][a].Execution != (job.ExecutionID{8}) {
+		t.Errorf("it fires by %v", fires)
 	}
-	if fires, by := d.Put(tokens, b, third); !fires || by[a] != second || by[b] != third || len(tokens) != 0 {
-		t.Errorf("fires: %t, by %v; left are %v", fires, by, tokens)
+	if len(tokens) != 1 || tokens[a].Execution != (job.ExecutionID{9}) {
+		t.Errorf("left are %v", tokens)
+	}
+	if fires := d.Fold(tokens, []End{end(b, job.Succeeded), end(b, job.Succeeded)}, 0); fires != nil || tokens[b].Execution != (job.ExecutionID{11}) {
+		t.Errorf("while it may not fire, it fires by %v; the tokens are %v", fires, tokens)
+	}
+	if fires := d.Fold(tokens, nil, 1); len(fires) != 1 || len(tokens) != 0 {
+		t.Errorf("when it may fire again, it fires by %v; left are %v", fires, tokens)
+	}
+	if fires := (Dependencies{}).Fold(tokens, nil, -1); fires != nil {
+		t.Errorf("a job without parents fires by %v", fires)
 	}
 }
 

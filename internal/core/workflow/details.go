@@ -18,11 +18,11 @@ import (
 // Tolerance is how many items of a map may fail.
 type Tolerance struct {
 	Count   int
-	Percent float64 // of the width, rounded down, where Share is set
+	Percent float64 // of the width, rounded down, if Share is set
 	Share   bool
 }
 
-// Of returns how many of so many items may fail.
+// Of returns how many of n items may fail.
 func (t Tolerance) Of(width int) int {
 	if !t.Share {
 		return t.Count
@@ -30,9 +30,10 @@ func (t Tolerance) Of(width int) int {
 	return int(math.Floor(float64(width)*t.Percent/100 + 1e-9)) // 1e-9: 0.07 × 100 is a little less than 7
 }
 
-const wantTolerance = `a count such as 3, or a share such as "1%"`
+// WantTolerance describes valid input of ParseTolerance.
+const WantTolerance = `a count such as 3, or a share such as "1%"`
 
-// ParseTolerance reads the tolerate of a node.
+// ParseTolerance parses the tolerate field of a node.
 func ParseTolerance(text json.RawMessage) (t Tolerance, ok bool) {
 	if len(text) == 0 || string(text) == "null" {
 		return t, true
@@ -53,7 +54,7 @@ func ParseTolerance(text json.RawMessage) (t Tolerance, ok bool) {
 	return Tolerance{Count: n}, err == nil && n >= 0
 }
 
-// details checks and compiles what each node says beside its edges.
+// details checks and compiles everything of a node besides its edges.
 func (c *compiler) details() {
 	for i := range c.g.nodes {
 		if len(c.bad) >= maxInvalids {
@@ -80,7 +81,7 @@ func (c *compiler) details() {
 
 func given(m json.RawMessage) bool { return len(m) > 0 && string(m) != "null" }
 
-// what checks that a node does exactly one thing.
+// what checks that a node has exactly one action.
 func (c *compiler) what(d *Node, field string) {
 	var has []string
 	if given(d.Execution) {
@@ -144,7 +145,7 @@ func (c *compiler) mapping(n *node, d *Node, at place) {
 	}
 	var ok bool
 	if n.tolerate, ok = ParseTolerance(d.Tolerate); !ok {
-		c.refuse(field+"tolerate", string(d.Tolerate), wantTolerance)
+		c.refuse(field+"tolerate", string(d.Tolerate), WantTolerance)
 	}
 	v, err := expression.Decode(d.Map)
 	if err != nil {
@@ -189,8 +190,8 @@ func (c *compiler) waiting(n *node, d *Node, at place) {
 	}
 	if w.Event != "" {
 		has = append(has, "event")
-		if len(w.Event) > 128 || strings.ContainsFunc(w.Event, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			c.refuse(at.field+".event", w.Event, "1 to 128 characters without spaces, such as order.paid")
+		if !ValidEvent(w.Event) {
+			c.refuse(at.field+".event", w.Event, WantEvent)
 		}
 	}
 	if len(has) != 1 {
@@ -244,10 +245,10 @@ func (c *compiler) approval(n *node, a *Approval, field string) {
 	n.approval = s
 }
 
-// rendered are the members of an execution that are templates.
+// rendered lists the members of an execution that are templates.
 var rendered = []string{"payload", "headers", "callback_url", "command"}
 
-// execution compiles the templates of an inline node, or of what an existing job is given.
+// execution compiles the templates of an inline node, or those for an existing job.
 func (c *compiler) execution(n *node, d *Node, at place) {
 	if given(d.PayloadOverride) {
 		at.field = strings.TrimSuffix(at.field, "execution") + "payload_override"
@@ -261,6 +262,7 @@ func (c *compiler) execution(n *node, d *Node, at place) {
 		c.refuse(at.field, string(d.Execution), "an object, as a job's execution is")
 		return
 	}
+	n.hasInput = !given(members["payload"])
 	field := at.field
 	for _, name := range rendered {
 		if text, ok := members[name]; ok && bytes.Contains(text, []byte("{{")) {

@@ -15,7 +15,7 @@ const encoding = 1
 // heldBit marks a held node in the byte of its status.
 const heldBit = 0x80
 
-// Encode writes a state for a store: 4 bytes a node, and two bits an item of each map.
+// Encode encodes a state for a store: 4 bytes per node, and two bits per item of each map.
 func (s *State) Encode() []byte {
 	b := make([]byte, 0, 32+4*len(s.cells))
 	b = append(b, encoding, byte(s.Status), byte(s.ending), flag(s.forced, 1)|flag(s.paused, 2)|flag(s.cleanup, 4))
@@ -48,7 +48,7 @@ func flag(set bool, bit byte) byte {
 
 var errBroken = errors.New("the state is broken")
 
-// DecodeState reads the state of a run of this graph, as Encode wrote it.
+// DecodeState decodes the state of a run of this graph, as encoded by Encode.
 func DecodeState(g *Graph, b []byte) (*State, error) {
 	if len(b) < 4 || b[0] != encoding {
 		return nil, fmt.Errorf("decode a run's state: %w", errBroken)

@@ -18,9 +18,9 @@ func says(t *testing.T, p *player, key, want string) {
 
 func TestExplainFailures(t *testing.T) {
 	for reason, want := range map[Reason]string{
-		Rejected: "failed: the approval was rejected", BadExpression: "failed: an expression had no value", MapTooWide: "failed: map gave too many items",
-		ResultTooLarge: "failed: its result has more than 1048576 bytes", InputTooLarge: "failed: what it reads has more than 1048576 bytes together",
-		MapNotAList: "failed: map gave no list: run.input", NoReason: "",
+		Rejected: "REJECTED: the approval was rejected", BadExpression: "EXPRESSION: an expression had no value", MapTooWide: "MAP_TOO_WIDE: map gave too many items",
+		ResultTooLarge: "RESULT_TOO_LARGE: its result has more than 1048576 bytes", InputTooLarge: "INPUT_TOO_LARGE: what it reads has more than 1048576 bytes together",
+		MapNotAList: "MAP_NOT_A_LIST: map: `run.input` gave no list", NoReason: "",
 	} {
 		p := newPlayer(t, compiled(t, `{"nodes":[{"key":"a","map":"run.input","execution":{}}]}`), Run{})
 		p.s, _ = Begin(p.g)
@@ -77,7 +77,7 @@ func TestExplainWhatRuns(t *testing.T) {
 	says(t, p, "j", "skipped because parents a, b were skipped (trigger all_success)")
 	p.act("cancel", nil)
 	p.play()
-	says(t, p, "m", "cancelled with the run")
+	says(t, p, "m", "CANCELLED: cancelled with the run")
 }
 
 func TestCriticalPath(t *testing.T) {

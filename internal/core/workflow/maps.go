@@ -1,9 +1,26 @@
 package workflow
 
-// FanOut bounds how many items of a map one Advance starts, and so what one commit writes.
-const FanOut = 1000
+import "cmp"
 
-// liveItems bounds how many items of a map without max_parallel are live at once.
+// FanOut bounds how many items of maps one decision starts, and MaxRendered how many bytes of executions and payloads one commit writes, of
+// maps and other nodes together. The last one that starts may go beyond MaxRendered.
+const (
+	FanOut      = 1000
+	MaxRendered = 16 << 20
+)
+
+// Budget counts what starts in one commit.
+type Budget struct {
+	items int // of the decision
+	bytes int // of all decisions of the commit
+}
+
+// Next begins the next decision of the commit.
+func (b *Budget) Next() { b.items = 0 }
+
+func (b *Budget) full() bool { return b.bytes >= MaxRendered }
+
+// liveItems limits how many items of a map without max_parallel are live at once.
 const liveItems = 2000
 
 // How an item of a map ended, in two bits.
@@ -14,7 +31,7 @@ const (
 	itemSkipped
 )
 
-// mapState is where a map stands. Items below cursor that are open are live, those at or above it have not started in this
+// mapState is the state of a map. Open items below cursor are live; those at or above it have not started in this
 // attempt of the run.
 type mapState struct {
 	width, cursor, live   int
@@ -31,12 +48,11 @@ func (m *mapState) set(i, code int) {
 }
 
 // window is how many items may be live at once.
-func (m *mapState) window() int {
-	if m.parallel > 0 {
-		return m.parallel
-	}
-	return liveItems
+func (m *mapState) window(l Limits) int {
+	return cmp.Or(m.parallel, l.Live, liveItems)
 }
+
+func (l Limits) fanOut() int { return cmp.Or(l.FanOut, FanOut) }
 
 // lost reports whether more items failed than are tolerated.
 func (m *mapState) lost() bool { return m.failed > m.tolerate.Of(m.width) }
@@ -86,6 +102,10 @@ func (a *advance) itemEnded(n int32, item int, status Status) bool {
 }
 
 func (a *advance) moreItems(n int32) bool {
+	if a.s.cells[n].held && !a.s.paused { // the node itself was put off
+		a.start(n)
+		return true
+	}
 	m := a.s.maps[n]
 	if m == nil || a.s.cells[n].status != Running {
 		return false
@@ -101,11 +121,11 @@ func (a *advance) startItems(n int32, m *mapState) {
 		return
 	}
 	var items []int
-	for ; m.cursor < m.width && m.live < m.window(); m.cursor++ {
+	for ; m.cursor < m.width && m.live < m.window(a.g.limits); m.cursor++ {
 		if m.code(m.cursor) != itemOpen { // it ended in an earlier attempt of the run
 			continue
 		}
-		if len(items) == FanOut {
+		if len(items) == a.g.limits.fanOut() {
 			a.d.More = append(a.d.More, int(n))
 			break
 		}
@@ -115,6 +135,22 @@ func (a *advance) startItems(n int32, m *mapState) {
 	if len(items) > 0 {
 		a.d.Items = append(a.d.Items, Items{Node: int(n), Items: items})
 	}
+}
+
+// putOff undoes the start of a node, which MoreItems starts again.
+func (s *State) putOff(n int) { s.cells[n].status, s.cells[n].held = Waiting, true }
+
+// putOffItems undoes the start of items of a map, of which the first is the lowest. MoreItems starts them again.
+func putOffItems(g *Graph, s *State, n int, items []int) Decisions {
+	a := &advance{g: g, s: s}
+	if m := s.maps[int32(n)]; m != nil && s.cells[n].live() {
+		m.cursor, m.live = min(m.cursor, items[0]), m.live-len(items)
+		if a.d.More = []int{n}; s.cells[n].status == Cancelling {
+			a.d.More = nil
+			a.finishMap(int32(n), m)
+		}
+	}
+	return a.settle()
 }
 
 // finishMap ends a map of which nothing is live and nothing more starts.
@@ -134,12 +170,12 @@ func (a *advance) finishMap(n int32, m *mapState) {
 	}
 }
 
-// MapCounts are how far a map has come.
+// MapCounts describes the progress of a map.
 type MapCounts struct {
 	Total, Succeeded, Failed, Skipped, Running int
 }
 
-// Map returns how far a map has come; false: its width is not known yet.
+// Map returns the progress of a map; false: its width is not known yet.
 func (s *State) Map(n int) (MapCounts, bool) {
 	m := s.maps[int32(n)]
 	if m == nil {
@@ -148,8 +184,8 @@ func (s *State) Map(n int) (MapCounts, bool) {
 	return MapCounts{Total: m.width, Succeeded: m.good, Failed: m.failed, Skipped: m.skipped, Running: m.live}, true
 }
 
-// Item returns how an item of a map stands: one that is live is Pending, and one that never starts NotRun. How exactly a
-// Failed one ended, its execution says.
+// Item returns the status of an item of a map: a live one is Pending, and one that never starts NotRun. The execution
+// of a Failed one has the details.
 func (s *State) Item(n, item int) Status {
 	m := s.maps[int32(n)]
 	switch {
@@ -169,7 +205,7 @@ func (s *State) Item(n, item int) Status {
 	return Waiting
 }
 
-// Resize changes max_parallel and tolerate of a map that runs; nil leaves as it is.
+// Resize changes max_parallel and tolerate of a running map; nil leaves a value unchanged.
 func Resize(g *Graph, s *State, n int, parallel *int, tolerate *Tolerance) (Decisions, error) {
 	m := s.maps[int32(n)]
 	if m == nil || s.cells[n].status != Running {

@@ -8,8 +8,9 @@ import (
 // Span is when a node started and ended; zero: it has not.
 type Span struct{ Start, End time.Time }
 
-// CriticalPath returns the nodes that decided how long the run took, earliest first: from the one that ended last,
-// each time to the parent that ended last before it. spans has one entry a node; nodes without an end are left out.
+// CriticalPath returns the nodes that determined how long the run took, earliest first: from the one that ended last,
+// back each time to the parent that ended last before it. spans has one entry per node; nodes without an end are left
+// out.
 func CriticalPath(g *Graph, spans []Span) []int {
 	all := make([]int32, len(g.nodes))
 	for i := range all {
@@ -29,7 +30,7 @@ func CriticalPath(g *Graph, spans []Span) []int {
 	return path
 }
 
-// latest is which of the nodes ended last, the first of those that ended together; -1: none has.
+// latest returns which of the nodes ended last, the first of those that ended together; -1: none has.
 func latest(spans []Span, nodes []int32) int32 {
 	last := int32(-1)
 	for _, n := range nodes {

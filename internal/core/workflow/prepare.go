@@ -2,32 +2,33 @@ package workflow
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/expression"
 )
 
-// Run is what expressions see of a run beside its nodes.
+// Run is what expressions see of a run besides its nodes.
 type Run struct {
 	ID        string
 	Key       string // the workflow's
 	Input     json.RawMessage
 	Scheduled time.Time
+	Width     int // how many items a map that begins may have, in addition to the limit of its graph; 0: no further limit
 }
 
-// Values gives what nodes that have ended left behind.
+// Values provides the results and errors of ended nodes.
 type Values interface {
-	// Result returns the result of a node; of a map, the list of its items' results, null where one failed. Nil: none.
+	// Result returns the result of a node; of a map, the list of its items' results, null for failed ones. Nil: none.
 	Result(node int) json.RawMessage
-	// Error returns the error of a node that failed, as the API shows it. Nil: none.
-	Error(node int) json.RawMessage
+	// Error returns the error that a node left behind. Nil: none.
+	Error(node int) *job.Error
 }
 
-// Failure says why a node, or an item of a map, fails before it starts.
+// Failure is the reason why a node, or an item of a map, fails before it starts.
 type Failure struct {
 	Reason Reason
 	Text   string
@@ -35,9 +36,9 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Reason.String() + ": " + f.Text }
 
-// Prepared is what a node starts with.
+// Prepared holds what a node starts with.
 type Prepared struct {
-	Event     *Event          // for Advance, unless nil: the node is skipped, fails, or is a map of so many items
+	Event     *Event          // for Advance, unless nil: the node is skipped, fails, or is a map with its number of items
 	Failure   *Failure        // why it fails
 	Execution json.RawMessage // of an inline node without map: its execution, rendered
 	Payload   json.RawMessage // of an existing job without map: its payload_override, rendered; nil: it keeps its own
@@ -51,12 +52,12 @@ type OpenWait struct {
 	Until    time.Time     // a timer: this instant
 	Approval *Approval
 	Event    string
-	Match    json.RawMessage // what an event must carry, as Encode writes it; nil: anything
+	Match    json.RawMessage // what an event must carry, as encoded by Encode; nil: anything
 	Timeout  time.Duration   // 0: none
 }
 
-// Prepare evaluates what a node that starts needs: its if, its map, what it waits for, its templates. It reads the results
-// of g.Reads(n) only.
+// Prepare evaluates what a starting node needs: its if, its map, what it waits for, its templates. It reads only the
+// results of g.Reads(n).
 func Prepare(g *Graph, s *State, n int, r Run, v Values) Prepared {
 	x, d := &g.nodes[n], &g.def.Nodes[n]
 	values, f := g.values(s, x.reads, r, v)
@@ -80,11 +81,14 @@ func Prepare(g *Graph, s *State, n int, r Run, v Values) Prepared {
 		if f != nil {
 			return failing(n, f)
 		}
+		if r.Width > 0 && list.Len() > r.Width {
+			return failing(n, &Failure{MapTooWide, fmt.Sprintf("map: %d items; at most %d are allowed", list.Len(), r.Width)})
+		}
 		return Prepared{Event: &Event{Kind: Expanded, Node: n, Width: list.Len()}, Items: list}
 	}
 	doc, err := x.execution(d, values)
 	if err != nil {
-		return failing(n, expressionFailure("execution", err))
+		return failing(n, expressionFailure(d.rendered(), err))
 	}
 	if d.JobID != "" {
 		return Prepared{Payload: doc}
@@ -96,11 +100,15 @@ func failing(n int, f *Failure) Prepared {
 	return Prepared{Event: &Event{Kind: NodeEnded, Node: n, Status: Failed, Reason: f.Reason}, Failure: f}
 }
 
-func expressionFailure(what string, err error) *Failure {
-	var e *expression.Error
-	if errors.As(err, &e) {
-		return &Failure{BadExpression, what + ": " + e.Error()}
+// rendered names the member of a node that is rendered when it starts.
+func (d *Node) rendered() string {
+	if d.JobID != "" {
+		return "payload_override"
 	}
+	return "execution"
+}
+
+func expressionFailure(what string, err error) *Failure {
 	return &Failure{BadExpression, what + ": " + err.Error()}
 }
 
@@ -118,7 +126,7 @@ func evalIf(p *expression.Program, values map[string]any) (bool, *Failure) {
 	return false, &Failure{BadExpression, fmt.Sprintf("if: `%s` gives %s; want true, false or null", p, describe(v))}
 }
 
-// describe names the kind of a value, and the value itself where it is short.
+// describe names the kind of a value, and the value itself if it is short.
 func describe(v any) string {
 	doc, err := expression.Encode(v)
 	if err != nil || len(doc) > 40 {
@@ -175,7 +183,7 @@ func (w *OpenWait) Matches(event string, match json.RawMessage) bool {
 	return err == nil && string(doc) == string(w.Match)
 }
 
-// ItemList holds the items of a map, and all that rendering them needs.
+// ItemList holds the items of a map, and everything needed to render them.
 type ItemList struct {
 	node   *node
 	def    *Node
@@ -201,7 +209,7 @@ func (l *ItemList) Prepare(item int) (json.RawMessage, *Failure) {
 	}
 	doc, err := l.node.execution(l.def, values)
 	if err != nil {
-		return nil, expressionFailure(fmt.Sprintf("execution of item %d", item), err)
+		return nil, expressionFailure(fmt.Sprintf("%s of item %d", l.def.rendered(), item), err)
 	}
 	return doc, nil
 }
@@ -238,8 +246,8 @@ func (g *Graph) items(n int, values map[string]any) (*ItemList, *Failure) {
 	return l, nil
 }
 
-// PrepareItems evaluates the map of a node again, for items that start later: it gives the same list as when the node
-// started.
+// PrepareItems evaluates the map of a node again, for items that start later: it returns the same list as when the
+// node started.
 func PrepareItems(g *Graph, s *State, n int, r Run, v Values) (*ItemList, *Failure) {
 	values, f := g.values(s, g.nodes[n].reads, r, v)
 	if f != nil {
@@ -274,12 +282,25 @@ func Output(g *Graph, s *State, r Run, v Values) (json.RawMessage, *Failure) {
 	return doc, nil
 }
 
-// CheckResult says whether a node may have this result; nil: it may.
+// CheckResult returns an error if a node may not have this result.
 func CheckResult(result json.RawMessage) *Failure {
 	if len(result) <= MaxValue {
 		return nil
 	}
 	return &Failure{ResultTooLarge, fmt.Sprintf(`the result has %d bytes; at most %d are allowed: store it as an artifact and answer {"$artifact": "…"}`, len(result), MaxValue)}
+}
+
+// errorDocument is the JSON of an error, as the API shows it; nil: none.
+func errorDocument(e *job.Error) json.RawMessage {
+	if e == nil {
+		return nil
+	}
+	doc := map[string]any{"type": string(e.Type), "message": e.Message}
+	if e.HTTPStatus != 0 {
+		doc["http_status"] = e.HTTPStatus
+	}
+	b, _ := json.Marshal(doc) // of texts and numbers, which always have a form
+	return b
 }
 
 // values makes what expressions see: the run, and those nodes.
@@ -290,7 +311,7 @@ func (g *Graph) values(s *State, reads []int32, r Run, v Values) (map[string]any
 		key, c := g.nodes[n].key, &s.cells[n]
 		fields := map[string]any{"status": c.status.String()}
 		if c.status.Final() {
-			result, failure := v.Result(int(n)), v.Error(int(n))
+			result, failure := v.Result(int(n)), errorDocument(ErrorOf(g, s, int(n), v.Error(int(n))))
 			if size += len(result) + len(failure); size > MaxValue {
 				return nil, &Failure{InputTooLarge, fmt.Sprintf("what the node reads has more than %d bytes together, with the result of %s: pass large results as artifacts", MaxValue, key)}
 			}

@@ -6,16 +6,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
 // kept are results and errors by the key of their node.
 type kept struct {
-	g               *Graph
-	results, errors map[string]string
+	g       *Graph
+	results map[string]string
+	errors  map[string]*job.Error
 }
 
 func (k kept) Result(n int) json.RawMessage { return json.RawMessage(k.results[k.g.nodes[n].key]) }
-func (k kept) Error(n int) json.RawMessage  { return json.RawMessage(k.errors[k.g.nodes[n].key]) }
+func (k kept) Error(n int) *job.Error       { return k.errors[k.g.nodes[n].key] }
 
 // prepare runs a workflow of a, with this result, and b, until b starts, and prepares b.
 func prepare(t testing.TB, b, result string) Prepared {
@@ -161,11 +164,11 @@ func TestWaits(t *testing.T) {
 }
 
 func TestOutput(t *testing.T) {
-	g := compiled(t, `{"output":"run.failed ? nodes.a.error.code : nodes.a.result","nodes":[{"key":"a","execution":{}}]}`)
+	g := compiled(t, `{"output":"run.failed ? nodes.a.error.type : nodes.a.result","nodes":[{"key":"a","execution":{}}]}`)
 	for status, want := range map[Status]string{Succeeded: `{"x":1}`, Failed: `"BOOM"`} {
 		s, _ := Begin(g)
 		Advance(g, s, Event{Kind: NodeEnded, Node: 0, Status: status})
-		got, f := Output(g, s, Run{}, kept{g, map[string]string{"a": `{"x":1}`}, map[string]string{"a": `{"code":"BOOM"}`}})
+		got, f := Output(g, s, Run{}, kept{g, map[string]string{"a": `{"x":1}`}, map[string]*job.Error{"a": {Type: "BOOM"}}})
 		if f != nil || string(got) != want {
 			t.Errorf("%s: %s, %v; want %s", status, got, f, want)
 		}

@@ -48,7 +48,10 @@ func draw(t *rapid.T, policies ...OnFailure) drawn {
 		}
 		d.def.Nodes = append(d.def.Nodes, n)
 	}
-	g, err := Compile(d.def, DefaultLimits())
+	limits := DefaultLimits()
+	limits.FanOut = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "items of a decision")
+	limits.Live = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "items of a map at once")
+	g, err := Compile(d.def, limits)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -117,7 +120,7 @@ func counted(t *rapid.T, g *Graph, s *State) {
 				}
 			}
 		}
-		if good != m.good || failed != m.failed || skipped != m.skipped || live != m.live && !s.cells[n].status.Final() || live > m.window() {
+		if good != m.good || failed != m.failed || skipped != m.skipped || live != m.live && !s.cells[n].status.Final() || live > m.window(g.limits) {
 			t.Fatalf("the map counts %+v; a recount gives %d good, %d failed, %d skipped, %d live", m, good, failed, skipped, live)
 		}
 	}
@@ -134,7 +137,7 @@ func triggered(g *Graph, s *State, n int) bool {
 		switch c := s.cells[p]; {
 		case !c.status.Final():
 			open++
-		case c.status == Succeeded, c.status.failed() && g.nodes[p].policy == Ignore:
+		case c.status == Succeeded, c.status.Failed() && g.nodes[p].policy == Ignore:
 			goods++
 		case c.status == Skipped:
 			skips++
@@ -184,7 +187,7 @@ func (p *player) hasEnded(t *rapid.T) {
 		if !status.Final() {
 			t.Fatalf("the run waits for ever:\n%s", p)
 		}
-		failed = failed || status.failed() && (p.g.nodes[i].policy == Continue || p.g.nodes[i].policy == Stop)
+		failed = failed || status.Failed() && (p.g.nodes[i].policy == Continue || p.g.nodes[i].policy == Stop)
 	}
 	want := Succeeded
 	switch {
@@ -310,7 +313,7 @@ func TestARetryTouchesItsClosure(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range before.cells {
-				if before.cells[i].status.failed() && p.g.nodes[i].policy != Ignore {
+				if before.cells[i].status.Failed() && p.g.nodes[i].policy != Ignore {
 					t.Fatalf("%s failed, and %v", p.g.nodes[i].key, err)
 				}
 			}
@@ -340,7 +343,7 @@ func TestARetryTouchesItsClosure(t *testing.T) {
 		}
 		for i := range s.cells {
 			bad := p.s.cells[i].status == Failed && p.s.cells[i].reason == BadExpression
-			if nodes == nil && p.s.cells[i].status.failed() && p.g.nodes[i].policy != Ignore && !bad {
+			if nodes == nil && p.s.cells[i].status.Failed() && p.g.nodes[i].policy != Ignore && !bad {
 				t.Fatalf("%s stays %s although all succeed now", p.g.nodes[i].key, p.s.cells[i].status)
 			}
 		}
@@ -355,7 +358,7 @@ func closure(g *Graph, s *State, r Retry) []bool {
 	below := make([]bool, len(g.nodes)) // it is, or is below, what was not run
 	for _, i := range g.order {
 		c, n := s.cells[i], &g.nodes[i]
-		from[i] = slices.Contains(r.Nodes, n.key) || r.Nodes == nil && c.status.failed() && n.policy != Ignore
+		from[i] = slices.Contains(r.Nodes, n.key) || r.Nodes == nil && c.status.Failed() && n.policy != Ignore
 		below[i] = c.status == NotRun
 		for _, p := range n.parents {
 			from[i] = from[i] || from[p] && !r.Only

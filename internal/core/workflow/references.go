@@ -24,7 +24,7 @@ func (b bits) intersect(o bits) {
 	}
 }
 
-// Scope of the expressions of workflows.
+// Scope returns the names that expressions of workflows may use.
 var scope = &expression.Scope{
 	Names: []string{"run", "nodes", "item", "index"}, MaxLength: 4096, MaxNodes: 800, MaxMade: MaxValue, MaxSteps: 1_000_000,
 }
@@ -34,7 +34,7 @@ var (
 	nodeFields = []string{"status", "result", "error", "items"}
 )
 
-// place is where an expression stands, which decides what it may read.
+// place is where an expression occurs, which determines what it may read.
 type place struct {
 	field string
 	node  int32 // -1: the workflow's output
@@ -42,12 +42,30 @@ type place struct {
 	cond  bool  // it is an if
 }
 
+// maxExpressions limits how many different expressions a workflow has: each takes some kilobytes when compiled.
+const maxExpressions = 5000
+
 // expression compiles an expression and checks what it reads; nil if it is refused.
 func (c *compiler) expression(at place, text string) *expression.Program {
-	p, err := scope.Compile(text)
-	if err != nil {
-		c.refuse(at.field, text, "an expression such as nodes.list.result.files: "+err.Error())
-		return nil
+	if len(c.bad) >= maxInvalids {
+		return nil // enough is said
+	}
+	p := c.programs[text]
+	if p == nil {
+		if len(c.programs) == maxExpressions {
+			c.refuse(at.field, text, fmt.Sprintf("at most %d different expressions in a workflow", maxExpressions))
+			return nil
+		}
+		var err error
+		if p, err = scope.Compile(text); err != nil {
+			c.refuse(at.field, text, "an expression such as nodes.list.result.files: "+err.Error())
+			return nil
+		}
+		if c.programs == nil {
+			c.programs = map[string]*expression.Program{}
+		}
+		c.programs[text] = p
+		c.g.cost += 3<<10 + 40*len(text)
 	}
 	for _, path := range p.Paths() {
 		if want := c.reads(at, path); want != "" {
@@ -58,7 +76,7 @@ func (c *compiler) expression(at place, text string) *expression.Program {
 	return p
 }
 
-// reads notes that an expression reads a path, or says what it should read instead.
+// reads records that an expression reads a path, or reports what it should read instead.
 func (c *compiler) reads(at place, path []string) (want string) {
 	switch path[0] {
 	case "item", "index":
@@ -102,7 +120,7 @@ func (c *compiler) readsNode(at place, path []string) (want string) {
 	return ""
 }
 
-// mayRead says why a node may not read another; "": it may.
+// mayRead returns why a node may not read another; "": it may.
 func (c *compiler) mayRead(at place, to int32) (want string) {
 	n, key := &c.g.nodes[at.node], c.g.nodes[to].key
 	if n.finally && !c.g.nodes[to].finally {
@@ -120,8 +138,8 @@ func (c *compiler) mayRead(at place, to int32) (want string) {
 	return ""
 }
 
-// ancestors finds for each node which others are above it, and which of them have ended for certain when it starts: an
-// eager trigger waits for one parent only.
+// ancestors finds, for each node, the nodes above it, and which of them have certainly ended when it starts: an eager
+// trigger waits for one parent only.
 func (c *compiler) ancestors() {
 	if c.above != nil {
 		return

@@ -8,15 +8,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Retry says what of a run is to run again.
+// Retry describes which parts of a run to run again.
 type Retry struct {
 	Nodes    []string // start from these, even if they are good; none: from what failed
 	Only     bool     // leave the descendants of Nodes as they are
-	NewInput bool     // the input is another, so maps are evaluated again
+	Items    bool     // of maps among Nodes run only items that did not succeed, also if enough did
+	NewInput bool     // the input is another, so maps are evaluated and approvals asked again
 	Graph    *Graph   // another version of the workflow, matched by key; nil: the run's own
 }
 
-// Apply begins the next attempt of a run that has ended. The state is left as it was; the new one belongs to r.Graph, if
+// Apply begins the next attempt of a finished run. The old state is unchanged; the new one belongs to r.Graph, if
 // there is one. An error is a *Conflict or job.Invalids.
 func (r Retry) Apply(g *Graph, s *State) (*State, Decisions, error) {
 	if !s.Status.Final() {
@@ -44,7 +45,7 @@ type retryPlan struct {
 	was      []int32 // of each node of to: its number in from; -1: it is new
 }
 
-// cell is where a node of the new graph stood; a new one has not run.
+// cell returns the old state of a node of the new graph; a new node has not run.
 func (p *retryPlan) cell(n int32) cell {
 	if p.was[n] < 0 {
 		return cell{status: NotRun}
@@ -56,7 +57,7 @@ func (p *retryPlan) cell(n int32) cell {
 func (p *retryPlan) choose() error {
 	for i := range p.to.nodes {
 		p.was[i] = -1
-		if old, ok := p.from.index[p.to.nodes[i].key]; ok {
+		if old, ok := p.from.index[p.to.nodes[i].key]; ok && (p.from.asks(old) || !p.to.asks(int32(i))) { // nobody has answered an approval whose node was something else
 			p.was[i] = old
 		}
 	}
@@ -74,7 +75,7 @@ func (p *retryPlan) choose() error {
 	}
 	for i := range p.to.nodes {
 		c := p.cell(int32(i))
-		starts[i] = starts[i] || !given && c.status.failed() && p.to.nodes[i].policy != Ignore || !p.r.Only && p.was[i] < 0
+		starts[i] = starts[i] || !given && c.status.Failed() && p.to.nodes[i].policy != Ignore || !p.r.Only && p.was[i] < 0
 	}
 	any := false
 	for _, i := range p.to.order {
@@ -84,8 +85,11 @@ func (p *retryPlan) choose() error {
 		}
 		any = any || p.again[i]
 	}
-	if !p.r.Only {
-		any = p.unrun() || any
+	for more := true; more; {
+		if !p.r.Only {
+			any = p.unrun() || any
+		}
+		more = p.askAgain()
 	}
 	if !any {
 		return conflict("retry", "", p.old.Status, "a run in which something failed; name nodes to run good ones again")
@@ -96,12 +100,37 @@ func (p *retryPlan) choose() error {
 	return nil
 }
 
-// unrun adds what was not run, unless a failure that stays is the reason for it, and the skipped nodes below.
+// askAgain adds the approvals above what runs again, if those who gave them knew another input or another version,
+// with all that descends from them; under only, just what leads from them to a node that runs again.
+func (p *retryPlan) askAgain() (more bool) {
+	if !p.r.NewInput && p.to == p.from {
+		return false
+	}
+	above := make([]bool, len(p.to.nodes)) // something below it runs again
+	for _, i := range slices.Backward(p.to.order) {
+		for _, parent := range p.to.nodes[i].parents {
+			above[parent] = above[parent] || above[i] || p.again[i]
+		}
+	}
+	below := make([]bool, len(p.to.nodes)) // it is such an approval, or descends from one
+	for _, i := range p.to.order {
+		below[i] = above[i] && p.to.asks(i)
+		for _, parent := range p.to.nodes[i].parents {
+			below[i] = below[i] || below[parent]
+		}
+		if below[i] && !p.again[i] && (above[i] || !p.r.Only) {
+			p.again[i], more = true, true
+		}
+	}
+	return more
+}
+
+// unrun adds nodes that were not run, unless a failure that stays is the reason, and the skipped nodes below them.
 func (p *retryPlan) unrun() (any bool) {
 	stays := false // a failure that stops the run
 	held := make([]bool, len(p.to.nodes))
 	for i := range p.to.nodes {
-		if c := p.cell(int32(i)); !p.again[i] && c.status.failed() && p.to.nodes[i].policy == Stop {
+		if c := p.cell(int32(i)); !p.again[i] && c.status.Failed() && p.to.nodes[i].policy == Stop {
 			stays = true
 		}
 	}
@@ -110,7 +139,7 @@ func (p *retryPlan) unrun() (any bool) {
 		c, n := p.cell(i), &p.to.nodes[i]
 		for _, parent := range n.parents {
 			below[i] = below[i] || below[parent]
-			held[i] = held[i] || held[parent] || !p.again[parent] && p.cell(parent).status.failed() && p.to.nodes[parent].policy != Ignore
+			held[i] = held[i] || held[parent] || !p.again[parent] && p.cell(parent).status.Failed() && p.to.nodes[parent].policy != Ignore
 		}
 		switch {
 		case p.again[i] || n.finally:
@@ -147,10 +176,10 @@ func (p *retryPlan) state() *State {
 	return t
 }
 
-// goesOn is the state of a map that keeps its good items: one that failed, with nothing above it that runs again. It is nil
+// goesOn is the state of a map that keeps its good items: one that failed or is asked to keep them, with nothing above it that runs again. It is nil
 // if the map is to be evaluated again.
 func (p *retryPlan) goesOn(n int32) *mapState {
-	if p.was[n] < 0 || p.r.NewInput || !p.cell(n).status.failed() {
+	if p.was[n] < 0 || p.r.NewInput || !p.cell(n).status.Failed() && !p.r.Items {
 		return nil
 	}
 	m, x := p.old.maps[p.was[n]], &p.to.nodes[n]

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// State is where one run stands. Advance and the acts change it in place; Clone first to keep what it was.
+// State is the state of one run. Advance and the actions change it in place; Clone it first to keep the old one.
 type State struct {
 	Status  Status // of the run
-	Attempt int    // counts the retries of the run, from 1
+	Attempt int    // the attempt of the run, from 1
 
-	ending  Status // Cancelled or TimedOut: the run was cancelled, or is too late
+	ending  Status // Cancelled or TimedOut: the run was cancelled, or has timed out
 	forced  bool   // it skips finally nodes, too
 	paused  bool
 	cleanup bool // finally nodes may start
 
-	open     int // nodes that have not ended, without finally ones
+	open     int // nodes that have not ended, except finally ones
 	openLast int // finally nodes that have not ended
 	failures int // nodes by which the run fails
 	stops    int // of those, the ones that stop the run
@@ -24,18 +24,23 @@ type State struct {
 	maps  map[int32]*mapState // of map nodes whose width is known
 }
 
-// cell is where one node stands, and what it knows of its parents.
+// cell is the state of one node, and what it knows of its parents.
 type cell struct {
 	status Status
 	reason Reason
 	seen   class // how parents ended
-	held   bool  // its trigger holds, and a pause keeps it from starting
+	held   bool  // its trigger holds, but a pause keeps it from starting
 	unmet  uint16
 }
 
 // Begin makes the state of a new run and starts it.
-func Begin(g *Graph) (*State, Decisions) {
-	s := &State{Status: Running, Attempt: 1, cells: make([]cell, len(g.nodes)), maps: map[int32]*mapState{}}
+func Begin(g *Graph) (*State, Decisions) { return begin(g, false) }
+
+// BeginPaused makes the state of a new run that is paused from the start, as the run above it is.
+func BeginPaused(g *Graph) (*State, Decisions) { return begin(g, true) }
+
+func begin(g *Graph, paused bool) (*State, Decisions) {
+	s := &State{Status: Running, Attempt: 1, paused: paused, cells: make([]cell, len(g.nodes)), maps: map[int32]*mapState{}}
 	for i := range s.cells {
 		s.cells[i].status = Waiting
 	}
@@ -71,10 +76,16 @@ func (s *State) Equal(o *State) bool {
 // Node returns the status of a node and the reason for it.
 func (s *State) Node(n int) (Status, Reason) { return s.cells[n].status, s.cells[n].reason }
 
+// Paused reports whether nodes and items are kept from starting.
+func (s *State) Paused() bool { return s.paused }
+
+// Forced reports whether the run was cancelled with force.
+func (s *State) Forced() bool { return s.forced }
+
 // Held reports whether a node would have started, were the run not paused.
 func (s *State) Held(n int) bool { return s.cells[n].held }
 
-// Verdict returns how the run ends as far as is known: what finally nodes see as run.status.
+// Verdict returns how the run ends as far as is known: the run.status that finally nodes see.
 func (s *State) Verdict() Status {
 	switch {
 	case s.ending != 0:
@@ -85,7 +96,7 @@ func (s *State) Verdict() Status {
 	return Succeeded
 }
 
-// classOf says how triggers see the end of a node.
+// classOf returns how triggers see the end of a node.
 func (g *Graph) classOf(n int32, c *cell) class {
 	switch c.status {
 	case Succeeded:
@@ -104,7 +115,7 @@ func (g *Graph) classOf(n int32, c *cell) class {
 	return bad
 }
 
-// recount makes all counters from the statuses of the nodes alone.
+// recount recomputes all counters from the statuses of the nodes.
 func (s *State) recount(g *Graph) {
 	s.open, s.openLast, s.failures, s.stops = 0, 0, 0, 0
 	for i := range s.cells {
@@ -124,7 +135,7 @@ func (s *State) recount(g *Graph) {
 	}
 }
 
-// count adds to the nodes that have not ended.
+// count adds to the number of unfinished nodes.
 func (s *State) count(n *node, by int) {
 	if n.finally {
 		s.openLast += by
@@ -133,9 +144,15 @@ func (s *State) count(n *node, by int) {
 	}
 }
 
+// Fails reports whether a node with this end makes its run fail.
+func Fails(g *Graph, n int, status Status) bool {
+	p := g.nodes[n].policy
+	return status.Failed() && (p == Stop || p == Continue)
+}
+
 // blame adds a node's end to the failures of the run, if it is one.
 func (s *State) blame(n *node, status Status, by int) {
-	if !status.failed() {
+	if !status.Failed() {
 		return
 	}
 	switch n.policy {

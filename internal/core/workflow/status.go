@@ -1,12 +1,16 @@
 package workflow
 
-import "fmt"
+import (
+	"fmt"
 
-// Status is where a node or a run stands. Numbers below 16 are those of job.Status.
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// Status is the status of a node or a run. Numbers below 16 are those of job.Status.
 type Status uint8
 
-// The states of nodes and runs. Their numbers are stored; never renumber them. A State knows no Running or Retrying of a
-// node that is an execution: it is Pending, and the execution says the rest.
+// The states of nodes and runs. Their numbers are stored; never renumber them. In a State, a node that is an
+// execution is never Running or Retrying: it is Pending, and the execution has the details.
 const (
 	Waiting    Status = 1
 	Pending    Status = 2
@@ -20,7 +24,7 @@ const (
 	Cancelled  Status = 13
 	Skipped    Status = 14
 	Expired    Status = 15
-	NotRun     Status = 16 // of a node: something above it failed, or the run was stopped, cancelled or too late
+	NotRun     Status = 16 // of a node: something above it failed, or the run was stopped, cancelled or timed out
 )
 
 var statusNames = map[Status]string{
@@ -38,12 +42,12 @@ func (s Status) String() string {
 // Final reports whether a node or run in this state has ended.
 func (s Status) Final() bool { return s >= Succeeded }
 
-// failed reports whether a node ended in a way that counts as a failure.
-func (s Status) failed() bool {
+// Failed reports whether a node ended in a way that counts as a failure.
+func (s Status) Failed() bool {
 	return s == Failed || s == TimedOut || s == Expired || s == Cancelled
 }
 
-// Reason says why a node has its status, where the status alone does not tell.
+// Reason is the reason for a node's status, if the status alone does not tell.
 type Reason uint8
 
 // The reasons. Their numbers are stored; never renumber them.
@@ -63,13 +67,16 @@ const (
 	MapFailed      Reason = 12 // FAILED: more items failed than are tolerated
 	Rejected       Reason = 13 // FAILED: an approval was refused
 	ResultTooLarge Reason = 14 // FAILED
-	InputTooLarge  Reason = 15 // FAILED: what it reads is too large together
+	InputTooLarge  Reason = 15 // FAILED: everything it reads is too large together
 )
 
 var reasonCodes = [...]string{
 	"", "TRIGGER", "STOPPED", "RUN_CANCELLED", "RUN_TIMED_OUT", "IF_FALSE", "HANDLER", "BY_HAND", "TIMEOUT",
 	"EXPRESSION", "MAP_NOT_A_LIST", "MAP_TOO_WIDE", "MAP_FAILED", "REJECTED", "RESULT_TOO_LARGE", "INPUT_TOO_LARGE",
 }
+
+// RejectedError is the type of the error of an approval that was rejected.
+var RejectedError = job.ErrorType(Rejected.String())
 
 // String returns the reason as the API has it.
 func (r Reason) String() string {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/expression"
 )
 
-// template is JSON some of whose strings hold {{ expressions }}. A string that is wholly one becomes its value; inside of
-// other text it becomes text. What was rendered is never rendered again, and never names a secret.
+// template is JSON in which strings may hold {{ expressions }}. A string that is just one becomes its value; inside
+// other text it becomes text. Rendered values are never rendered again, and never name a secret.
 type template struct {
 	name string // of the member of the execution; empty: the whole
 	root any    // as of Decode, with *text in place of strings that hold expressions
@@ -30,14 +30,14 @@ type part struct {
 	program *expression.Program
 }
 
-// secretOpening begins a reference to a secret; behind another $ it stands for itself.
+// secretOpening begins a reference to a secret; after another $ it is literal.
 const secretOpening = "${secret:"
 
 // template compiles JSON; nil if it is refused.
 func (c *compiler) template(at place, name string, doc []byte) *template {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(doc))
-	d.UseNumber() // what is no expression stays as it is written
+	d.UseNumber() // other values stay as they are written
 	if err := d.Decode(&v); err != nil {
 		c.refuse(at.field, string(doc), "JSON: "+err.Error())
 		return nil
@@ -50,7 +50,7 @@ func (c *compiler) template(at place, name string, doc []byte) *template {
 	return &template{name: name, root: root}
 }
 
-// templates puts a text in place of each string that holds an expression.
+// templates replaces each string that holds an expression with a text.
 func (c *compiler) templates(at place, v any) any {
 	field := at.field
 	switch v := v.(type) {
@@ -74,7 +74,7 @@ func (c *compiler) templates(at place, v any) any {
 
 const wantTemplate = `each {{ closed by }}; for the text itself write {{ "{{" }}`
 
-// text parts a string into literals and expressions.
+// text splits a string into literals and expressions.
 func (c *compiler) text(at place, s string) any {
 	t := &text{}
 	rest := s
@@ -111,7 +111,7 @@ func (c *compiler) text(at place, s string) any {
 	return t
 }
 
-// closing is where the }} stands that ends an expression, outside of its strings; -1: nowhere.
+// closing returns the position of the }} that ends an expression, outside of its strings; -1 if there is none.
 func closing(s string) int {
 	var quote byte
 	for i := 0; i < len(s); i++ {
@@ -131,13 +131,13 @@ func closing(s string) int {
 	return -1
 }
 
-// renderer renders templates over values. What expressions put into them is bounded, all in all.
+// renderer renders templates over values. The total size that expressions add is limited.
 type renderer struct {
 	values map[string]any
 	left   int // bytes
 }
 
-// value renders a value of a template. The error is an *expression.Error.
+// value renders a value of a template.
 func (r *renderer) value(v any) (any, error) {
 	switch v := v.(type) {
 	case *text:
@@ -154,7 +154,7 @@ func (r *renderer) value(v any) (any, error) {
 		return out, nil
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) { // the first error is always the same
+		for _, k := range slices.Sorted(maps.Keys(v)) { // so that the first error is always the same
 			x, err := r.value(v[k])
 			if err != nil {
 				return nil, err
@@ -177,7 +177,7 @@ func (r *renderer) text(t *text) (any, error) {
 		}
 		v, err := p.program.Value(r.values)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("`%s`: %w", p.program, err)
 		}
 		if t.whole {
 			v = inert(v)
@@ -231,7 +231,7 @@ func inert(v any) any {
 	return v
 }
 
-// escapeSecrets escapes references to secrets that do not stand wholly in one of the literals.
+// escapeSecrets escapes references to secrets that are not entirely within one of the literals.
 func escapeSecrets(s string, literals [][2]int) string {
 	if !strings.Contains(s, secretOpening) {
 		return s
@@ -258,7 +258,17 @@ func escapeSecrets(s string, literals [][2]int) string {
 	}
 }
 
-// execution renders what a node runs: the members that are templates, in place of those of the definition.
+// RendersTarget reports whether templates change what an inline node runs, besides its payload.
+func (g *Graph) RendersTarget(n int) bool {
+	return slices.ContainsFunc(g.nodes[n].templates, func(t *template) bool { return t.name != "payload" })
+}
+
+// RendersPayload reports whether templates change the payload of an inline node.
+func (g *Graph) RendersPayload(n int) bool {
+	return slices.ContainsFunc(g.nodes[n].templates, func(t *template) bool { return t.name == "payload" })
+}
+
+// execution renders what a node runs: the rendered members replace those of the definition.
 func (n *node) execution(d *Node, values map[string]any) (json.RawMessage, error) {
 	r := &renderer{values: values, left: MaxValue}
 	if n.payload != nil {
@@ -278,7 +288,7 @@ func (n *node) execution(d *Node, values map[string]any) (json.RawMessage, error
 	for _, t := range n.templates {
 		v, err := r.value(t.root)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 		doc, err := encode(v)
 		if err != nil {

@@ -1,6 +1,6 @@
 package workflow
 
-// Trigger says which ends of its parents let a node run.
+// Trigger determines which ends of its parents let a node run.
 type Trigger uint8
 
 // The triggers.
@@ -26,7 +26,7 @@ const wantTrigger = "one of all_success, none_failed, none_failed_min_one_succes
 
 func (t Trigger) String() string { return triggerNames[t] }
 
-// ParseTrigger reads the name of a trigger or one of its other names: success, failure, always. Nothing is all_success.
+// ParseTrigger parses the name of a trigger or one of its aliases: success, failure, always. "" is all_success.
 func ParseTrigger(s string) (Trigger, bool) {
 	for i, name := range triggerNames {
 		if s == name {
@@ -58,7 +58,7 @@ const (
 	bad
 )
 
-// verdict is what a trigger says.
+// verdict is the decision of a trigger.
 type verdict uint8
 
 const (
@@ -69,7 +69,7 @@ const (
 	notRunStopped // a parent is stopped, and none is bad
 )
 
-// judge says what becomes of a node that has seen these classes and waits for so many parents more.
+// judge returns the verdict on a node that has seen these classes and waits for left more parents.
 func (t Trigger) judge(seen class, unmet int) verdict {
 	switch t { // what does not wait for all
 	case OneSuccess:

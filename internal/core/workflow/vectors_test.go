@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
 // vector is a line of testdata/vectors.jsonl, the contract's tests: a graph, how its nodes end, what people do to the run,
@@ -202,9 +204,9 @@ func (p *player) Result(n int) json.RawMessage {
 	return doc
 }
 
-func (p *player) Error(n int) json.RawMessage {
-	if status, _ := p.s.Node(n); status.failed() {
-		return json.RawMessage(`{"code":"X"}`)
+func (p *player) Error(n int) *job.Error {
+	if status, _ := p.s.Node(n); status.Failed() {
+		return &job.Error{Type: "X"}
 	}
 	return nil
 }
@@ -232,7 +234,7 @@ func (p *player) advance(e Event) {
 
 // obey does what decisions say.
 func (p *player) obey(d Decisions) {
-	p.r.State = p.s
+	p.r.State, p.r.Budget = p.s, &Budget{} // each is a commit
 	p.apply(p.r.Resolve(d))
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// tried writes the attempts of an execution as "1 FAILED, 2 RUNNING". It fails the test where they disagree with the execution.
+// tried writes the attempts of an execution as "1 FAILED, 2 RUNNING". It fails the test if they disagree with the
+// execution.
 func (f fixture) tried(id job.ExecutionID) string {
 	f.Helper()
 	e := f.execution(id)
@@ -32,7 +33,7 @@ func (f fixture) tried(id job.ExecutionID) string {
 	return strings.Join(out, ", ")
 }
 
-// everyAttempt is the promise of GET /executions/{id}/attempts: what a store keeps tells of every attempt.
+// everyAttempt checks the promise of GET /executions/{id}/attempts: every attempt is listed.
 func everyAttempt(t *testing.T, h Harness) {
 	f := open(t, h)
 	late := func(a job.Attempt) job.Finish {

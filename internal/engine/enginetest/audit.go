@@ -25,7 +25,7 @@ func (f fixture) anEntry(action string) audit.Entry {
 	}
 }
 
-// actions are those in the log, earliest first.
+// actions returns the actions in the log, earliest first.
 func (f fixture) actions() []string {
 	f.Helper()
 	var out []string
@@ -71,7 +71,8 @@ func (f fixture) verify(t tenant.ID) (entries int, broken *audit.Broken) {
 	}
 }
 
-// oldSealsGo is that what is old enough goes, however much it is, and a chain continues after what went.
+// oldSealsGo checks that old seals are dropped, however many there are, and that a chain continues after what was
+// dropped.
 func oldSealsGo(t *testing.T, h Harness) {
 	f := open(t, h)
 	put := func(of tenant.ID) {
@@ -254,7 +255,7 @@ func auditEntries(t *testing.T, h Harness) {
 			t.Error("they are not in order")
 		}
 	}
-	// A list that is written to neither skips nor repeats.
+	// A list under concurrent writes neither skips nor repeats entries.
 	var seen []string
 	for p := (engine.Page{Limit: 3}); ; {
 		page := find(engine.AuditFilter{}, p)
@@ -290,7 +291,7 @@ func auditEntries(t *testing.T, h Harness) {
 	}
 }
 
-// Every method that changes something writes the entry that comes with it, once, and none where it changes nothing.
+// Every method that changes something writes its entry once, and none if it changes nothing.
 func auditChanges(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

@@ -40,7 +40,7 @@ func backfill(t *testing.T, h Harness) {
 	if e := f.execution(ids[0]); e.Status != job.Succeeded || e.Trigger != job.ByBackfill || !e.ScheduledAt.Equal(hour(1)) {
 		t.Errorf("the first is %v by %v at %v", e.Status, e.Trigger, e.ScheduledAt)
 	}
-	// Another backfill over what is live adds nothing of it.
+	// Another backfill over live executions adds none of them.
 	others, otherIDs := fills(j, 2, 3, 4)
 	if got := must(f.Backfill(f.ctx, tenant.Default, j.ID, others)); !slices.Equal(got, otherIDs[2:]) {
 		t.Errorf("of three, two live: got %v, want %v", got, otherIDs[2:])
@@ -124,7 +124,7 @@ func calendarUsers(t *testing.T, h Harness) {
 	}
 }
 
-// What is planned again for an instant that came meanwhile may have fired already.
+// An instant that is planned again may have passed meanwhile, and have fired already.
 func planAnew(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// badges is about addresses at which anybody sees how a job is.
+// badges tests badges.
 func badges(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now().UTC().Truncate(time.Microsecond)
@@ -80,7 +80,7 @@ func badges(t *testing.T, h Harness) {
 		t.Errorf("after it was revoked: %+v, %v", got, err)
 	}
 	must(f.Badge(f.ctx, theirs.Hash))
-	// What was refused has kept no answer, and there is room now.
+	// A refused request stores no answer, and there is room now.
 	if got := add(c, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}); got.Replay != nil || got.Reused {
 		t.Errorf("in its place: %+v", got)
 	}
@@ -88,7 +88,7 @@ func badges(t *testing.T, h Harness) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 
-	// Of a deleted job it is in no list and takes up no room, and it goes when another comes.
+	// A deleted job's badge is in no list and takes up no room, and it is removed when another is added.
 	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: c.Job, AsOf: f.now()}))
 	if got := list(engine.Page{Limit: 1}); len(got.Rows) != 1 || got.Rows[0].ID != b.ID || got.Next != "" || got.Total.Count != 1 {
 		t.Errorf("after its job was deleted: %+v", got)

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// orders returns what a renewal of the session answers.
+// orders returns the orders in the answer to a renewal of the session.
 func (f fixture) orders(w job.WorkerID) []job.Order {
 	f.Helper()
 	got := must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, time.Hour))
@@ -271,6 +271,10 @@ func workers(t *testing.T, h Harness) {
 	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w.ID, Beat: beat}}, time.Hour))
 	other := job.Worker{ID: newID(), Tenant: "other", Host: "h2", Version: "v1", Capacity: 1, StartedAt: f.now()}
 	if err := f.Register(f.ctx, other, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	own := job.Worker{ID: newID(), Host: "a server", Version: "v1", Capacity: 32, StartedAt: f.now(), Targets: []string{string(job.Workflow)}}
+	if err := f.Register(f.ctx, own, time.Hour); err != nil { // the worker under which a server begins runs: it is nobody's
 		t.Fatal(err)
 	}
 	got := must(f.Workers(f.ctx, tenant.Default))
@@ -530,13 +534,13 @@ func deadLetters(t *testing.T, h Harness) {
 	})
 }
 
-// discard forgets dead letters of a tenant, and returns how many there were.
+// discard discards dead letters of a tenant, and returns how many there were.
 func (f fixture) discard(ctx context.Context, t tenant.ID, ids ...job.ExecutionID) int {
 	n, _, err := f.Discard(ctx, t, ids, engine.Idempotency{}, nil, nil)
 	return must(n, err)
 }
 
-// discardOnce discards under an idempotency key: a key that is known discards nothing, and neither writes an audit entry.
+// discardOnce discards under an idempotency key: with a known key it discards nothing and writes no audit entry.
 func discardOnce(f fixture, a, b job.ExecutionID) {
 	once := func(hash byte) engine.Idempotency {
 		return engine.Idempotency{Key: "discard", Hash: [32]byte{hash}, Until: f.now().Add(time.Hour)}

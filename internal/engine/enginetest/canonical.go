@@ -11,15 +11,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// canonical renders a value in a way that is the same for engines that agree: times only as set or not, tokens as the lease that
-// issued them, maps in order. Fields that the port leaves to each engine are left out.
+// canonical renders a value in the same way for engines that agree: times only as set or not, tokens as the lease
+// that issued them, maps in order. Fields that the port leaves to each engine are left out.
 func canonical(v any, tokens map[job.Token]int) string {
 	var b strings.Builder
 	write(&b, reflect.ValueOf(v), tokens)
 	return b.String()
 }
 
-// ours are the fields that say how an engine stores something, or how long it took.
+// ours are the fields that describe how an engine stores something, or how long it took.
 var ours = []string{"Packed", "AvgDuration", "P95Duration"}
 
 func write(b *strings.Builder, v reflect.Value, tokens map[job.Token]int) {

@@ -28,7 +28,7 @@ func counts(t *testing.T, h Harness) {
 	half := a
 	half.Started = 2
 	keep(one, half)
-	keep(one, a, b) // in place of what it said before
+	keep(one, a, b) // it replaces the earlier values
 	keep(one, a)
 	keep(two, engine.Minute{At: a.At, Started: 1, MaxWait: 9 * time.Second})
 	keep(two, engine.Minute{At: now.Add(-72 * time.Hour), Started: 1})
@@ -46,7 +46,7 @@ func counts(t *testing.T, h Harness) {
 		t.Errorf("%d minutes are left, want 2", len(got))
 	}
 
-	unowned := 0 // nobody fires what is scheduled, where that is for servers to divide
+	unowned := 0 // nobody fires schedules, if servers are to divide them
 	if _, ok := f.Store.(engine.Owners); ok {
 		unowned = job.Partitions
 	}
@@ -71,6 +71,10 @@ func counts(t *testing.T, h Harness) {
 	must(f.Leave(f.ctx, gone))
 	drains := f.worker()
 	must(f.Renew(f.ctx, []engine.Renewal{{Worker: drains, Beat: job.Beat{Draining: true, Memory: job.Memory{Used: 30, Limit: 40}}}}, time.Hour))
+	own := job.Worker{ID: newID(), Host: "a server", Version: "v1", Capacity: 32, StartedAt: f.now(), Targets: []string{string(job.Workflow)}}
+	if err := f.Register(f.ctx, own, time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	silent := f.worker()
 	must(f.Renew(f.ctx, []engine.Renewal{{Worker: silent, Beat: job.Beat{Memory: job.Memory{Used: 7}}}}, time.Hour)) // no limit is known
 	late := f.sample("late")

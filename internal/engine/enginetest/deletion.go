@@ -141,7 +141,8 @@ func deletion(t *testing.T, h Harness) {
 	})
 }
 
-// A deletion of more than one transaction cancels adds an operation for the rest; nothing of the rest starts.
+// A deletion of more than one transaction adds an operation for the rest of its cancellations; nothing of the rest
+// starts.
 func inPieces(t *testing.T, f fixture) {
 	j, own := f.add("with a backlog")
 	all := []job.ExecutionID{own.ID}

@@ -19,8 +19,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Differential calls engines with the same sequences of calls, made up at random, and wants the same answers and the same
-// state from all of them, and from a model in memory. What the port leaves open (times, tokens, order within a batch that is due at once) is not compared.
+// Differential runs the same random sequences of calls on several engines and on an in-memory model, and requires the
+// same answers and the same state from all. What the port leaves open (times, tokens, order within a batch that is
+// due at once) is not compared.
 func Differential(t *testing.T, engines map[string]Harness) {
 	d := differential{T: t, names: slices.Sorted(maps.Keys(engines))}
 	for _, name := range d.names {
@@ -59,8 +60,8 @@ type differential struct {
 	stores []engine.Store
 }
 
-// repeatable are the calls that have the same effect however often they come. They fail now and then, before or after their commit,
-// and are made again, as whoever calls a store does.
+// repeatable lists the calls that have the same effect however often they are made. They fail now and then, before or
+// after their commit, and are retried, as callers of a store do.
 var repeatable = []string{"create", "update", "delete", "leave", "reap", "finish", "park", "release", "disown", "cancel", "force"}
 
 // play is one sequence of calls.
@@ -71,13 +72,13 @@ type play struct {
 	jobs    []job.Job
 	runs    []job.Execution
 	workers []job.WorkerID
-	held    [][]job.Attempt     // what was ever leased: of each lease, what each engine answered
+	held    [][]job.Attempt     // everything ever leased: of each lease, what each engine answered
 	tokens  []map[job.Token]int // of each engine, the leases that issued them, from 1
 	leases  int
 	steps   int
 	model   *model
 	said    string    // what all answered last
-	faulty  []*Faulty // the stores: they fail alike, since they are asked alike
+	faulty  []*Faulty // the stores: they fail alike, since they get the same calls
 }
 
 func (d differential) play(r *rapid.T) *play {
@@ -102,7 +103,7 @@ func (p *play) end() {
 	}
 }
 
-// all calls every engine, which must answer alike, and returns the answers.
+// all calls every engine, requires equal answers, and returns them.
 func all[T any](r *rapid.T, p *play, what string, call func(i int, s engine.Store) (T, error)) []T {
 	out, said := alike(r, p, what, call)
 	p.said = said
@@ -184,7 +185,7 @@ func (p *play) create(r *rapid.T) {
 	}
 }
 
-// jobKey makes unique keys those of this sequence.
+// jobKey makes unique keys unique to this sequence.
 func (p *play) jobKey() string { return fmt.Sprint(p.now.UnixNano()) }
 
 func (p *play) trigger(r *rapid.T) {
@@ -244,7 +245,7 @@ func (p *play) leave(r *rapid.T) {
 	}
 }
 
-// reap has a session expire first.
+// reap lets a session expire first.
 func (p *play) reap(r *rapid.T) {
 	w := pickOne(r, "worker", p.workers)
 	all(r, p, "expire", func(_ int, s engine.Store) (engine.Orders, error) {
@@ -257,7 +258,7 @@ func (p *play) reap(r *rapid.T) {
 		x, err := s.Reap(p.ctx, 1000, 3)
 		slices.SortFunc(x.Ready, byID)
 		slices.SortFunc(x.Ended, byExecution)
-		x.Leases = 0 // one commit may have given several
+		x.Leases = 0 // one commit may have issued several
 		return x, err
 	})
 	p.model.reaped(3)
@@ -285,7 +286,7 @@ func (p *play) lease(r *rapid.T) {
 	got := all(r, p, "lease", func(i int, s engine.Store) ([]job.Attempt, error) {
 		as, err := s.Lease(p.ctx, []engine.Grant{{Worker: w, Executions: ids}}, engine.Fence{})
 		for k := range as {
-			if p.tokens[i][as[k].Token] == 0 { // an engine may give one token to several, or to each its own
+			if p.tokens[i][as[k].Token] == 0 { // an engine may give several one token, or each its own
 				p.tokens[i][as[k].Token] = begun
 			}
 		}
@@ -302,7 +303,7 @@ func (p *play) lease(r *rapid.T) {
 	}
 }
 
-// finish reports results: of leases that hold and that do not, by who has them and by others, once and again.
+// finish reports results: for leases that hold and that do not, by their holders and by others, once and repeatedly.
 func (p *play) finish(r *rapid.T) {
 	type report struct {
 		of     []job.Attempt
@@ -314,7 +315,7 @@ func (p *play) finish(r *rapid.T) {
 	var rs []report
 	for range rapid.IntRange(1, 2).Draw(r, "results") {
 		x := report{of: pickOne(r, "lease", p.held)}
-		x.status = rapid.SampledFrom([]job.OutcomeStatus{job.OutcomeSucceeded, job.OutcomeFailed, job.OutcomeFailed, job.OutcomeCancelled, job.OutcomeSnoozed}).Draw(r, "status")
+		x.status = rapid.SampledFrom([]job.OutcomeStatus{job.OutcomeSucceeded, job.OutcomeFailed, job.OutcomeFailed, job.OutcomeCancelled, job.OutcomeSnoozed, job.OutcomeSkipped}).Draw(r, "status")
 		x.retry = rapid.Bool().Draw(r, "retryable")
 		if rapid.Bool().Draw(r, "is named") {
 			x.by = pickOne(r, "worker", p.workers)
@@ -325,7 +326,7 @@ func (p *play) finish(r *rapid.T) {
 		}
 		rs = append(rs, x)
 	}
-	// As the dispatcher does it: what is held decides what follows.
+	// Like the dispatcher: what is held decides what follows.
 	var last []job.Finish
 	vs := all(r, p, "finish", func(i int, s engine.Store) ([]job.Verdict, error) {
 		fs := make([]job.Finish, len(rs))
@@ -444,7 +445,7 @@ func (p *play) discard(r *rapid.T) {
 	x.dead = false
 }
 
-// look compares the state now and then: it takes more calls than all else.
+// look compares the state now and then: it takes more calls than everything else.
 func (p *play) look(r *rapid.T) {
 	if p.steps++; p.steps%lookEvery == 0 {
 		p.same(r)
@@ -453,9 +454,9 @@ func (p *play) look(r *rapid.T) {
 
 const lookEvery = 8
 
-// same compares what everybody can see.
+// same compares the publicly visible state.
 func (p *play) same(r *rapid.T) {
-	p.model.same(r, p, p.faulty[0].Store) // past the faults, which all stores are to have alike
+	p.model.same(r, p, p.faulty[0].Store) // bypassing the faults, which all stores should have alike
 	for _, e := range p.runs {
 		alike(r, p, "execution", func(_ int, s engine.Store) (job.Execution, error) { return s.Execution(p.ctx, e.Tenant, e.ID) })
 		alike(r, p, "attempts", func(_ int, s engine.Store) ([]job.PastAttempt, error) { return s.Attempts(p.ctx, e.Tenant, e.ID) })

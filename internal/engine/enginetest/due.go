@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// due checks what a filter chooses of the jobs that are due, and that a job may move part of the way.
+// due tests the filter of due jobs, and that a job may move part of the way.
 func due(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

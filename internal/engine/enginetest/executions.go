@@ -117,7 +117,7 @@ func executions(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("a cursor that is none", func(t *testing.T) {
-		for _, c := range []string{"x", strings.Repeat("g", 32), strings.Repeat("f", 32)} { // the others would be long before, and long after, all time
+		for _, c := range []string{"x", strings.Repeat("g", 32), strings.Repeat("f", 32)} { // the others would be long before and after all times
 			if _, err := f.FindExecutions(f.ctx, filter, engine.Page{Limit: 5, Cursor: c}); !errors.Is(err, engine.ErrCursor) {
 				t.Errorf("%q: got %v, want ErrCursor", c, err)
 			}

@@ -15,11 +15,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// faults drives whole lives of jobs through a store that misbehaves: each is
-// created by callers that send again until they are answered, leased by
-// workers that disown what they were never told of, fails once, and ends. At
-// the end every job is there, ran exactly as often as it had to, and ended by
-// exactly one accepted result.
+// faults drives whole lives of jobs through a store that misbehaves: each is created by callers that retry until they
+// are answered, leased by workers that disown what they were never told of, fails once, and ends. At the end every
+// job exists, ran exactly as often as it had to, and ended by exactly one accepted result.
 func faults(t *testing.T, h Harness) {
 	longForGuests(t, h)
 	for _, c := range []struct {
@@ -121,7 +119,7 @@ func livesUnder(t *testing.T, h Harness, fl Faults) {
 	}
 }
 
-// oneRound leases what is ready, fails first attempts, ends second ones, and says how many it ended.
+// oneRound leases what is ready, fails first attempts, ends second ones, and returns how many it ended.
 func oneRound(ctx context.Context, s engine.Store, w job.WorkerID) (ended int, err error) {
 	lanes, err := persist(ctx, func() ([]job.Lane, error) { return s.Lanes(ctx, nil, 1000) })
 	if err != nil {

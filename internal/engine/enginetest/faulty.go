@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Faults says how often a store misbehaves, as shares from 0 to 1.
+// Faults is how often a store misbehaves, as shares from 0 to 1.
 type Faults struct {
 	Seed   uint64
 	Before float64       // fails and does nothing
@@ -95,7 +95,7 @@ func (f *Faulty) disturb(ctx context.Context, method engine.Method, call func(co
 	return err
 }
 
-// Owners disturbs what a server hears of who owns what as it does all else that the server asks of the store.
+// Owners disturbs messages about ownership like all other calls.
 func (f *Faulty) Owners(o engine.Owners) engine.Owners {
 	return &engine.AroundOwners{Owners: o, Hook: f.disturb}
 }

@@ -70,6 +70,22 @@ func finish(t *testing.T, h Harness) {
 		}
 		accepted(t, f.report(succeed(next[1])), true)
 	})
+	t.Run("a worker finds nothing to do", func(t *testing.T) {
+		_, e := f.add("nothing to do")
+		w, as := f.take(e.ID)
+		skip := job.Finish{
+			Outcome: job.Outcome{Lease: as[0].Lease, Status: job.OutcomeSkipped, Error: &job.Error{Type: job.SkippedError, Message: "no new files"}},
+			Then:    job.Transition{Move: job.Skip, Status: job.Skipped},
+		}
+		accepted(t, f.report(skip), true)
+		got := f.execution(e.ID)
+		if got.Status != job.Skipped || got.PassedOver() || got.FinishedAt.IsZero() || got.Attempt != 1 || got.Worker != w || got.Error == nil || got.Error.Message != "no new files" || got.Metadata != nil {
+			t.Errorf("got %+v", got)
+		}
+		if vs := f.report(skip, succeed(as[0])); !vs[0].Accepted || !vs[0].Repeated || vs[1].Accepted {
+			t.Errorf("the same again, and a success: %+v", vs)
+		}
+	})
 	t.Run("a failure is tried again", func(t *testing.T) {
 		_, e := f.add("flaky")
 		w, as := f.take(e.ID)
@@ -79,7 +95,7 @@ func finish(t *testing.T, h Harness) {
 		if got.Status != job.Retrying || !got.DueAt.Equal(at) || got.Tries != 1 || got.Attempt != 1 || !got.ScheduledAt.Equal(e.ScheduledAt) {
 			t.Errorf("got %+v", got)
 		}
-		// The same outcome is accepted again, whatever a server that no longer sees the lease decides of it.
+		// The same outcome is accepted again, whatever a server that no longer sees the lease decides about it.
 		vs := f.report(again(as[0], at, 1), die(as[0], 1))
 		accepted(t, vs, true, true)
 		if !vs[0].Repeated || !vs[1].Repeated {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// runs decides what counts as a run of a job.
+// runs tests what counts as a run of a job.
 func runs(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
@@ -102,7 +102,7 @@ func runs(t *testing.T, h Harness) {
 	})
 }
 
-// overlapping is queue and replace, where something has started.
+// overlapping tests queue and replace after something has started.
 func overlapping(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

@@ -17,8 +17,8 @@ import (
 
 var herdSize = flag.Int("herd", 20_000, "jobs that BenchmarkHerd fires in one instant")
 
-// Herd is a benchmark: many jobs are due at one instant, and are fired in batches as a scheduler does it, one after the
-// other or several at once, each of which has partitions of its own.
+// Herd is a benchmark: many jobs are due at one instant, and are fired in batches as a scheduler does it,
+// sequentially or concurrently, each with its own partitions.
 func Herd(b *testing.B, open func(*testing.B) engine.Store, sizes, lanes []int) {
 	for _, size := range sizes {
 		for _, n := range lanes {

@@ -9,7 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// jobPauses checks that the pause of a job holds whatever of its schedule comes back to the queue, and that its end frees it.
+// jobPauses checks that the pause of a job holds everything of its schedule that returns to the queue, and that its
+// end frees it.
 func jobPauses(t *testing.T, h Harness) {
 	f := open(t, h)
 	set := func(j job.Job, s job.State) {

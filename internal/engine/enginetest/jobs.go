@@ -104,7 +104,7 @@ func schema(t *testing.T, h Harness) {
 	})
 }
 
-// same compares jobs as stored: what a store derives is judged by its own tests.
+// same compares jobs as stored: derived fields have their own tests.
 func same(t testing.TB, got, want job.Job) {
 	t.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -405,8 +405,7 @@ func findJobs(t *testing.T, h Harness) {
 	})
 }
 
-// near allows for the width of a bucket.
-// took leases one execution for a new worker.
+// near allows for the width of a bucket. took leases one execution for a new worker.
 func trigger(t *testing.T, h Harness) {
 	f := open(t, h)
 	j, first := f.add("job")

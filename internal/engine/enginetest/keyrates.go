@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// keyRates has two jobs share a concurrency key with a rate each: every execution keeps the rate of its own job, whatever becomes of
-// it, and the buckets of the two rates hold what they hold.
+// keyRates lets two jobs share a concurrency key with different rates: every execution keeps the rate of its own job,
+// whatever happens to it, and the buckets of the two rates stay independent.
 func keyRates(t *testing.T, h Harness) {
 	f := open(t, h)
 	const key job.GroupKey = 77 // an odd one: an expression gave it
@@ -59,7 +59,7 @@ func keyRates(t *testing.T, h Harness) {
 	if got := draw(slow, 1); got.N != 1 {
 		t.Fatalf("of the full bucket of the slow rate: %+v", got)
 	}
-	for range 3 { // what one gives is not asked of the other, in one draw or in several
+	for range 3 { // tokens of one are not asked of the other, in one draw or in several
 		for began, n := time.Now(), 0; n < 10; <-time.After(time.Millisecond) {
 			n += draw(fast, 5).N
 			if time.Since(began) > 20*time.Second {
@@ -70,7 +70,7 @@ func keyRates(t *testing.T, h Harness) {
 		if both[1].N != 0 || both[1].Wait < 50*time.Minute || both[0].Wait > time.Second {
 			t.Errorf("beside the fast rate: %+v, want none of the slow one for an hour", both)
 		}
-		must(f.Tidy(f.ctx)) // which deletes full buckets only
+		must(f.Tidy(f.ctx)) // which deletes only full buckets
 	}
 	if got := draw(slow, 1); got.N != 0 || got.Wait < 50*time.Minute {
 		t.Errorf("of the slow rate in the end: %+v", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// managedKeys is about keys beside the first one.
+// managedKeys tests keys besides the first one.
 func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	now := f.now()
 	key := func(id string, who tenant.ID, role tenant.Role) engine.Key {
@@ -89,7 +89,7 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	if got := must(f.KeyOf(f.ctx, "acme", "a2")); !got.RevokedAt.Equal(now) || got.Works(now) {
 		t.Errorf("revoked: %+v", got)
 	}
-	must(f.AddKey(f.ctx, tenant.Default, key("d2", "acme", tenant.Viewer), 2, engine.Idempotency{}, nil)) // what is revoked does not count
+	must(f.AddKey(f.ctx, tenant.Default, key("d2", "acme", tenant.Viewer), 2, engine.Idempotency{}, nil)) // revoked keys do not count
 	if err := f.RevokeKey(f.ctx, tenant.Default, "a2", now, nil); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
@@ -112,7 +112,7 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	}
 }
 
-// rotatedKeys replaces a key by another: both changes and their entries are one commit.
+// rotatedKeys replaces a key: both changes and their entries are one commit.
 func rotatedKeys(f fixture, old, next engine.Key) {
 	old.ExpiresAt, next.Hash = time.Time{}, [32]byte{99}
 	must(f.AddKey(f.ctx, tenant.Default, old, 9, engine.Idempotency{}, nil))

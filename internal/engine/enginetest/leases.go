@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// planned stores a ONE_TIME job that is to fire at the instant, and the firing of it.
+// planned stores a ONE_TIME job that will fire at the instant, and returns its firing.
 func (f fixture) planned(name string, at time.Time) (job.Job, engine.Firing) {
 	f.Helper()
 	j := f.sample(name)
@@ -62,7 +62,7 @@ func fire(t *testing.T, h Harness) {
 		}
 		gone, _ := f.planned("deleted", from.Add(time.Millisecond))
 		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: now}))
-		// An instant is stored to the microsecond, and that of from is not ahead of it.
+		// An instant is stored to the microsecond, and from itself is excluded.
 		if got := must(f.Ahead(f.ctx, nil, from, 4, 1000)); !slices.Equal(got, []int{1, 1, 2, 0}) {
 			t.Errorf("got %v", got)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// chunk is a chunk of n lines behind a head, whose text names their numbers.
+// chunk returns a chunk of n lines after a head, whose text names their numbers.
 func chunk(w job.WorkerID, l job.Lease, h job.LogHead, n int) engine.LogAppend {
 	lines := make([]job.LogLine, n)
 	for i := range lines {
@@ -25,7 +25,7 @@ func chunk(w job.WorkerID, l job.Lease, h job.LogHead, n int) engine.LogAppend {
 	return engine.LogAppend{Lease: l, Worker: w, From: h.Lines, To: to, Data: engine.EncodeLog(lines)}
 }
 
-// texts are the lines of chunks, in order.
+// texts returns the lines of chunks, in order.
 func texts(cs []engine.LogChunk) (out []string) {
 	for _, c := range cs {
 		for _, l := range must(engine.DecodeLog(c.Data)) {
@@ -162,7 +162,7 @@ func logs(t *testing.T, h Harness) {
 		}
 		w, as := f.take(ids...)
 		var wg sync.WaitGroup
-		for k := range 4 { // each writes all logs to their end, whoever else does
+		for k := range 4 { // each writes all logs to their end, whatever others do
 			wg.Go(func() {
 				order := slices.Clone(as)
 				if k%2 == 1 {

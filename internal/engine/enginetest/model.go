@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// model computes what a store must come to, kept in maps: which executions wait, run and have ended, under which leases and by whom. It
-// takes its rules from core, as engines do, and shares nothing else with them. Where the port leaves something open (which of what
-// a paused job has may start, when a retry is due) it takes over what the engines did.
+// model computes the expected state of a store, kept in maps: which executions wait, run and have ended, under which
+// leases and by whom. It uses the rules of core, as engines do, and shares nothing else with them. If the port leaves
+// something open (which executions of a paused job may start, when a retry is due), it adopts what the engines did.
 type model struct {
 	jobs    map[job.ID]job.State
 	retries map[job.ID]int
@@ -47,7 +47,7 @@ func (m *model) add(e job.Execution) {
 	m.runs[e.ID] = &modelRun{job: e.Job, tenant: e.Tenant, unique: e.UniqueKey, status: job.Pending, past: map[int]job.Past{}}
 }
 
-// taken reports whether an execution that has not ended holds a unique key.
+// taken reports whether an unfinished execution holds a unique key.
 func (m *model) taken(t tenant.ID, key string) bool {
 	for _, x := range m.runs {
 		if key != "" && x.unique == key && x.tenant == t && !x.status.Final() {
@@ -70,7 +70,7 @@ func (x *modelRun) end(s job.Status, p job.Past) {
 	x.dead = s == job.Failed || s == job.TimedOut
 }
 
-// close notes that the lease holds no more.
+// close records that the lease no longer holds.
 func (x *modelRun) close(p job.Past) {
 	if x.lease > 0 {
 		p.Tenant, p.Holder = x.tenant, x.holder
@@ -114,7 +114,7 @@ func (m *model) leased(r *rapid.T, w job.WorkerID, asked []job.ExecutionID, n in
 	}
 }
 
-// finished compares a verdict with what the lease was worth.
+// finished compares a verdict with the state of the lease.
 func (m *model) finished(r *rapid.T, f job.Finish, n int, v job.Verdict, now time.Time) {
 	x := m.runs[f.Outcome.Execution]
 	mine := f.Worker == (job.WorkerID{}) || f.Worker == x.holder
@@ -122,7 +122,7 @@ func (m *model) finished(r *rapid.T, f job.Finish, n int, v job.Verdict, now tim
 		m.judged(r, x, f, n, v)
 		return
 	}
-	if !v.Accepted { // Repeated where the first answer was lost
+	if !v.Accepted { // Repeated if the first answer was lost
 		r.Fatalf("the result of a lease that holds: %+v", v)
 	}
 	h := job.Held{Execution: job.Execution{Status: x.status, Tries: x.tries, MaxAttempts: m.retries[x.job] + 1}, JobState: m.jobs[x.job], Retry: job.RetryPolicy{Backoff: job.Fixed}}
@@ -150,7 +150,7 @@ func (m *model) judged(r *rapid.T, x *modelRun, f job.Finish, n int, v job.Verdi
 	}
 }
 
-// parks compares a verdict over parking.
+// parks compares a verdict on parking.
 func (m *model) parks(r *rapid.T, id job.ExecutionID, by job.WorkerID, n int, v job.Verdict) {
 	x := m.runs[id]
 	if x.lease != n || x.holder != by {
@@ -165,7 +165,7 @@ func (m *model) parks(r *rapid.T, id job.ExecutionID, by job.WorkerID, n int, v 
 	}
 }
 
-// released returns what a worker holds, of the leases that are chosen.
+// released returns a worker's chosen leases to the queue.
 func (m *model) released(by job.WorkerID, chosen func(id job.ExecutionID, lease int) bool) {
 	for id, x := range m.runs {
 		if x.lease > 0 && x.holder == by && !x.parked && chosen(id, x.lease) {
@@ -228,7 +228,7 @@ func (m *model) forced() {
 	}
 }
 
-// deleted ends what waits of a job.
+// deleted ends the waiting executions of a job.
 func (m *model) deleted(of job.ID) {
 	m.jobs[of] = job.Deleted
 	for _, x := range m.runs {

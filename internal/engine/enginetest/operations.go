@@ -55,7 +55,7 @@ func operations(t *testing.T, h Harness) {
 	if want := []job.OperationID{all[4].ID, all[3].ID, all[2].ID, all[1].ID, all[0].ID}; !slices.Equal(listed, want) || rest.Next != "" || first.Total.Count != 5 {
 		t.Errorf("listed %v, total %+v", listed, first.Total)
 	}
-	// Each is handed out once, the one saved the longest ago first.
+	// Each is handed out once, the one saved longest ago first.
 	o := must(f.TakeOperation(f.ctx, time.Hour))
 	if o.ID != all[0].ID {
 		t.Errorf("took another")
@@ -94,7 +94,7 @@ func operations(t *testing.T, h Harness) {
 			t.Errorf("one was taken %d times", taken[x.ID])
 		}
 	}
-	// Given up, it is to be had again; finished, it is not.
+	// An abandoned one is available again; a finished one is not.
 	saved = must(f.SaveOperation(f.ctx, saved, 0))
 	again0 := must(f.TakeOperation(f.ctx, -time.Second))
 	if again0.ID != saved.ID {
@@ -156,7 +156,7 @@ func limits(t *testing.T, h Harness) {
 		t.Errorf("changed: %+v", all[0])
 	}
 	acme.CutAt = now
-	for _, at := range []time.Time{now, now.Add(-time.Hour), {}} { // as those have it who knew it before
+	for _, at := range []time.Time{now, now.Add(-time.Hour), {}} { // as seen by those who knew it before
 		x := acme
 		x.CutAt = at
 		if err := f.UpdateTenant(f.ctx, x, nil); err != nil {
@@ -247,7 +247,7 @@ func buckets(t *testing.T, h Harness) {
 	}
 }
 
-// rerated changes the rates of buckets: what one holds stays, and what it lacks comes by the new rate.
+// rerated changes the rates of buckets: a bucket keeps its tokens, and refills at the new rate.
 func rerated(t *testing.T, f fixture) {
 	t.Helper()
 	hourly, fast := job.Rate{Count: 1, Per: time.Hour, Burst: 1}, job.Rate{Count: 1000, Per: time.Second, Burst: 100}
@@ -267,7 +267,7 @@ func rerated(t *testing.T, f fixture) {
 		}
 		<-time.After(2 * time.Millisecond)
 	}
-	// Lowered, what was drawn before counts, and what is left stays.
+	// After lowering the rate, earlier draws count, and what is left stays.
 	slow := job.Rate{Count: 1, Per: time.Hour, Burst: 10}
 	many := job.Rate{Count: 100, Per: time.Hour, Burst: 100}
 	if got := draw("lowered", many, 100); got.N != 100 {

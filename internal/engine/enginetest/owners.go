@@ -100,7 +100,7 @@ func owners(t *testing.T, h Harness) {
 		t.Errorf("given by another: %+v", p)
 	}
 
-	// A limit of ten, of which what one has the other cannot have.
+	// A limit of ten: what one has, the other cannot have.
 	borrow := func(s engine.Server, want int) int {
 		return must(o.Borrow(f.ctx, s.ID, []engine.Share{{Tenant: "t", Queue: "q", Max: 10, Want: want}}))[0]
 	}
@@ -139,7 +139,7 @@ func owners(t *testing.T, h Harness) {
 		t.Errorf("two limits: %v", both)
 	}
 
-	// What does not divide goes round, and whoever uses it keeps it from the other until it ends.
+	// The indivisible rest goes round, and whoever uses it keeps it from the other until it ends.
 	single := func(s engine.Server, used int) int {
 		return must(o.Borrow(f.ctx, s.ID, []engine.Share{{Tenant: "one", Max: 1, Want: 1, Used: used}}))[0]
 	}
@@ -165,7 +165,7 @@ func owners(t *testing.T, h Harness) {
 		t.Errorf("given back: %v", got)
 	}
 
-	// One that misses its time is deposed; what it owned is to be had, and until then its shares are kept.
+	// One that misses its time is deposed; what it owned becomes available, and until then its shares are reserved.
 	attend(a, -time.Second)
 	r = attend(b, time.Hour)
 	if len(r.Servers) != 1 || r.Partitions[2].Owner != (engine.ServerID{}) {

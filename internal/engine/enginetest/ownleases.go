@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ownLeases has workers speak of leases that others hold: one of the same tenant, one that serves all, and one of another
-// tenant, who guessed execution and token.
+// ownLeases makes workers report on leases that others hold: a worker of the same tenant, one that serves all, and
+// one of another tenant that guessed execution and token.
 func ownLeases(t *testing.T, f fixture) {
 	by := func(w job.WorkerID, x job.Finish) job.Finish {
 		x.Worker = w
@@ -66,7 +66,7 @@ func ownLeases(t *testing.T, f fixture) {
 		if es := must(f.Events(f.ctx, tenant.Default, e.ID)); len(es) != 0 {
 			t.Errorf("%s left %+v", name, es)
 		}
-		// In one batch with its owner's, before and behind it, and in one of successes.
+		// In one batch with its owner's reports, before and after, and in one of successes.
 		vs := f.report(by(thief, die(a, 1)), by(thief, succeed(as[1])), by(owner, succeed(as[1])), by(owner, succeed(a)), by(thief, stop(a)))
 		unknown(name+" before its owner", vs[0], vs[1])
 		if !vs[2].Accepted || !vs[3].Accepted {
@@ -79,7 +79,7 @@ func ownLeases(t *testing.T, f fixture) {
 			t.Errorf("beside %s they are %v and %v", name, x.Status, y.Status)
 		}
 	}
-	// Another tenant's worker is given nothing, also beside what is its own.
+	// Another tenant's worker is given nothing, even beside its own.
 	_, free := f.add("free")
 	_, theirs := f.add("theirs", func(j *job.Job, e *job.Execution) { j.Tenant, e.Tenant = "thieves", "thieves" })
 	got := must(f.Lease(f.ctx, []engine.Grant{{Worker: thieves["another tenant's"], Executions: []job.ExecutionID{free.ID, theirs.ID}}}, engine.Fence{}))
@@ -89,7 +89,7 @@ func ownLeases(t *testing.T, f fixture) {
 	if x := f.execution(free.ID); x.Status != job.Pending || x.Attempt != 0 {
 		t.Errorf("what it asked for is %+v", x)
 	}
-	// Another tenant's worker learns nothing of what is over, either, and leaves nothing there.
+	// Another tenant's worker learns nothing of finished executions, either, and leaves no trace there.
 	_, e := f.add("over")
 	owner, as := f.take(e.ID)
 	if vs := f.report(by(owner, succeed(as[0]))); !vs[0].Accepted {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// pastSecrets is about what secrets were before.
+// pastSecrets tests what is kept of earlier secrets.
 func pastSecrets(t *testing.T, h Harness) {
 	f := open(t, h)
 	were := func() (out []string) {
@@ -61,7 +61,7 @@ func pastSecrets(t *testing.T, h Harness) {
 	expect("tidied, and too young to go", "two, sealed anew", "one")
 }
 
-// pastSecretsAreBounded changes secrets often: only the newest values are kept of what they were.
+// pastSecretsAreBounded changes secrets often: only the newest of the earlier values are kept.
 func pastSecretsAreBounded(t *testing.T, h Harness) {
 	longForGuests(t, h)
 	f := open(t, h)
@@ -101,7 +101,7 @@ func pastSecretsAreBounded(t *testing.T, h Harness) {
 	if names, _, _ := past(); len(names) != 1000 || names["s1009"] != 1 || names["s9"] != 0 {
 		t.Errorf("of a tenant: %d names, %d, %d", len(names), names["s1009"], names["s9"])
 	}
-	// Of a job's headers, too, under however many names.
+	// Also for a job's headers, under however many names.
 	j := f.sample("it")
 	e := f.due(j)
 	f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}, Executions: []job.Execution{e}, Secrets: []engine.Secret{f.managed(j, "x-token-0", "0")}})
@@ -122,7 +122,7 @@ func pastSecretsAreBounded(t *testing.T, h Harness) {
 	}
 }
 
-// secretStampsDoNotComeBack has one come and go: the stamp tells, though all is as it was.
+// secretStampsDoNotComeBack adds and removes a secret: the stamp differs, although everything else is as before.
 func secretStampsDoNotComeBack(t *testing.T, h Harness) {
 	f := open(t, h)
 	b := f.secret("b", "x")

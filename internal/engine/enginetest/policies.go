@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// fence makes a server the owner of every partition, where the store knows of owners.
+// fence makes a server the owner of every partition, if the store has owners.
 func (f fixture) fence() engine.Fence {
 	f.Helper()
 	o, ok := f.Store.(engine.Owners)
@@ -292,7 +292,7 @@ func overrun(t *testing.T, h Harness) {
 		return func(_ *job.Job, e *job.Execution) { e.Timeout, e.Stall = timeout, stall }
 	}
 	_, slow := f.add("slow", timed(time.Hour, 0))
-	_, over := f.add("over", timed(3*time.Second, 0)) // so long that it has not passed at once, however slow the store is
+	_, over := f.add("over", timed(3*time.Second, 0)) // long enough not to pass at once, however slow the store is
 	_, still := f.add("still", timed(time.Hour, 3*time.Second))
 	_, moves := f.add("moves", timed(time.Hour, time.Hour))
 	w, as := f.take(slow.ID, over.ID, still.ID, moves.ID)
@@ -439,7 +439,7 @@ func drain(t *testing.T, h Harness) {
 	}
 }
 
-// told are the kinds of what was kept of an execution.
+// told returns the kinds of the recorded events of an execution.
 func (f fixture) told(id job.ExecutionID) []job.EventKind {
 	f.Helper()
 	var kinds []job.EventKind
@@ -507,11 +507,11 @@ func events(t *testing.T, h Harness) {
 	if got := f.told(gone.ID); !slices.Equal(got, []job.EventKind{job.EventDiscarded}) {
 		t.Errorf("after a discard: %v", got)
 	}
-	// Under another worker's name nothing is told of what does not exist.
+	// Under another worker's name, nothing is revealed about what does not exist.
 	if vs := f.report(job.Finish{Outcome: job.Outcome{Lease: job.Lease{Execution: newID(), Token: 5}, Status: job.OutcomeSucceeded}, Then: job.Transition{Move: job.Done, Status: job.Succeeded}}); vs[0].Accepted || vs[0].Reason != job.RefusedUnknown {
 		t.Errorf("unknown: %+v", vs)
 	}
-	// Disowning spares what was given lately.
+	// Disowning spares recent leases.
 	_, late := f.add("given lately")
 	w4, given := f.take(late.ID)
 	if rs := must(f.Disown(f.ctx, w4, nil, given[0].LeasedAt)).Ready; len(rs) != 0 {
@@ -522,7 +522,7 @@ func events(t *testing.T, h Harness) {
 	}
 }
 
-// refuseMany reports under tokens that were never given, one by one and together: not all of it is kept.
+// refuseMany reports under tokens that were never issued, one by one and together: not all of it is recorded.
 func (f fixture) refuseMany() {
 	f.Helper()
 	_, e := f.add("misreported")
@@ -562,7 +562,7 @@ func autoRedrive(t *testing.T, h Harness) {
 	if err := f.Postpone(f.ctx, nil, time.Hour); err != nil {
 		t.Error(err)
 	}
-	for range 2 { // the second time nothing is left to put off
+	for range 2 { // the second time nothing is left to postpone
 		if err := f.Postpone(f.ctx, []job.ExecutionID{e.ID, never.ID, newID()}, time.Hour); err != nil {
 			t.Error(err)
 		}

@@ -105,7 +105,7 @@ func quotas(t *testing.T, h Harness) {
 	})
 }
 
-// ofAcme is a creation of n one-off jobs that are due, of a tenant that may have so many.
+// ofAcme returns a creation of n due one-off jobs, of a tenant with a maximum number.
 func (f fixture) ofAcme(most int64, n int) engine.Creation {
 	c := engine.Creation{Tenant: "acme", Most: most}
 	for range n {
@@ -152,7 +152,7 @@ func activeJobs(t *testing.T, h Harness) {
 		t.Errorf("a sixth: %+v", out)
 	}
 
-	// What is over makes room, when it is counted.
+	// Finished executions make room when they are counted.
 	_, as := f.take(first.Executions[0].ID, first.Executions[1].ID)
 	f.report(succeed(as[0]), succeed(as[1]))
 	if n := count(); n != 3 {
@@ -165,7 +165,7 @@ func activeJobs(t *testing.T, h Harness) {
 		t.Errorf("again: %+v", out)
 	}
 
-	// What is planned counts, also where it is paused, and does not when it is deleted.
+	// Planned jobs count, even if paused, until they are deleted.
 	weekly := f.sample("weekly")
 	weekly.Tenant, weekly.Schedule = "acme", job.Schedule{Type: job.Interval, Every: time.Hour}
 	weekly.NextRunAt = f.now().Add(time.Hour)
@@ -178,7 +178,7 @@ func activeJobs(t *testing.T, h Harness) {
 	if n := count(); n != 6 {
 		t.Errorf("%d jobs, want 6", n)
 	}
-	// One that was over and is planned again takes room like a new one.
+	// A finished job that is planned again takes room like a new one.
 	over := first.Jobs[0]
 	over.Schedule, over.NextRunAt = weekly.Schedule, weekly.NextRunAt
 	if _, err := f.UpdateJob(f.ctx, "acme", engine.Update{Job: over, Replan: true, AsOf: f.now(), Most: 6}); !errors.Is(err, engine.ErrFull) {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// reaping checks which sessions and leases a reaper deals with, and in which order.
+// reaping checks which sessions and leases a reaper handles, and in which order.
 func reaping(t *testing.T, h Harness) {
 	f := open(t, h)
 	t.Run("not before its time", func(t *testing.T) {
@@ -21,7 +21,7 @@ func reaping(t *testing.T, h Harness) {
 			must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, ttl))
 			got := must(f.Reap(f.ctx, 100, 3))
 			if time.Since(begun) > ttl-time.Second {
-				continue // the machine stood still; it may rightly be gone
+				continue // the machine was suspended; the session may rightly be gone
 			}
 			if got.Sessions != 0 || got.Leases != 0 || got.Lost() != 0 {
 				t.Fatalf("%v before its end a session is reaped: %+v", ttl, got)

@@ -13,14 +13,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ScaleRows returns how many executions a measurement of pages covers, as CARILLON_SCALE says; 0 for none.
+// ScaleRows returns how many executions a measurement of pages covers, from CARILLON_SCALE; 0 for none.
 func ScaleRows() int {
 	n, _ := strconv.Atoi(os.Getenv("CARILLON_SCALE"))
 	return n
 }
 
-// Pages measures pages of a store that holds very many executions: of the tenant "big", and of "t1", "t2" and so on, which
-// have few. One in a hundred failed. It fails where a page takes longer than it may.
+// Pages measures pages of a store with very many executions: of the tenant "big", and of "t1", "t2" and so on, which
+// have few. One in a hundred failed. It fails if a page takes too long.
 func Pages(t *testing.T, s engine.Store) {
 	filters := map[string]func(*engine.ExecutionFilter){
 		"all":     func(*engine.ExecutionFilter) {},

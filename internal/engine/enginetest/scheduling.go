@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// recurring stores a CRON job that is to fire at an instant.
+// recurring stores a CRON job that will fire at an instant.
 func (f fixture) recurring(name string, at time.Time, change ...func(*job.Job)) job.Job {
 	f.Helper()
 	j := f.sample(name)
@@ -30,7 +30,7 @@ func (f fixture) recurring(name string, at time.Time, change ...func(*job.Job)) 
 	return j
 }
 
-// firing is the firing of a job's planned instant, and of more in the seconds after it.
+// firing returns the firing of a job's planned instant, and of more in the seconds after it.
 func (f fixture) firing(j job.Job, was, next time.Time, n int) engine.Firing {
 	f.Helper()
 	g := engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: j.Revision, Was: was, Next: next, Runs: int64(n), Overlap: j.Overlap}

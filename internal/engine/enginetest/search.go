@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// all reads a list to its end, page after page, and wants it in order and nothing twice.
+// all reads a list to its end, page by page, and requires it to be in order without repeats.
 func (f fixture) all(q engine.ExecutionFilter, p engine.Page, between func()) []job.Execution {
 	f.Helper()
 	var got []job.Execution

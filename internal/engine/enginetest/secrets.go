@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// secret is a sealed value, as the store takes it.
+// secret returns a sealed value in the form that the store takes.
 func (f fixture) secret(name, sealed string) engine.Secret {
 	f.Helper()
 	now := f.now()
@@ -152,7 +152,7 @@ func managedSecrets(t *testing.T, h Harness) {
 	}
 }
 
-// manyManaged stores so many that a store may take another way.
+// manyManaged stores so many that a store may take a different path.
 func manyManaged(t *testing.T, h Harness) {
 	f := open(t, h)
 	c := engine.Creation{Tenant: tenant.Default, Idempotency: engine.Idempotency{Key: "k", Answer: []byte("a"), Until: f.now().Add(time.Hour)}}

@@ -9,7 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// settling checks that a pause holds, and its end frees, more than one transaction goes through, whatever happens meanwhile.
+// settling checks that a pause holds, and its end frees, more than one transaction handles, whatever happens
+// meanwhile.
 func settling(t *testing.T, h Harness) {
 	f := open(t, h)
 	waiting := func(n int) (j job.Job, ids []job.ExecutionID) {
@@ -52,7 +53,7 @@ func settling(t *testing.T, h Harness) {
 			}
 		}
 	}
-	// over continues until nothing is left to do.
+	// over repeats until nothing is left to do.
 	over := func() {
 		for must(f.Settle(f.ctx, 2)) > 0 {
 		}

@@ -19,8 +19,8 @@ import (
 
 var _ engine.Owners = (*Shared)(nil)
 
-// Shared is a store that is one process's own, made fit for several servers in that process: it keeps in memory who owns
-// which partition, and heeds fences. It knows the executions that were made, or listed as ready, through it.
+// Shared adapts a single-process store to several servers in that process: it keeps in memory who owns which
+// partition, and enforces fences. It knows the executions that were created, or listed as ready, through it.
 type Shared struct {
 	engine.Store
 
@@ -64,7 +64,7 @@ func NewShared(s engine.Store) *Shared {
 	return x
 }
 
-// note remembers where executions are, before anybody can lease them.
+// note records the partitions of executions, before anybody can lease them.
 func (s *Shared) note(es []job.Execution) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,38 @@ func (s *Shared) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine
 	return s.Store.Rerun(ctx, t, r)
 }
 
-// Fire leaves out what the fence does not let through.
+func (s *Shared) BeginRuns(ctx context.Context, all []engine.NewRun) ([]engine.Begun, error) {
+	out, err := s.Store.BeginRuns(ctx, all)
+	for i := range out {
+		s.ready(out[i].Changed)
+	}
+	return out, err
+}
+
+func (s *Shared) ChangeRuns(ctx context.Context, ids []job.ExecutionID, decide engine.Decide) ([]engine.RunChanged, error) {
+	outs, err := s.Store.ChangeRuns(ctx, ids, decide)
+	s.ready(outs...)
+	return outs, err
+}
+
+func (s *Shared) FinishNodes(ctx context.Context, fs []job.Finish, decide engine.Decide) ([]job.Verdict, []engine.RunChanged, error) {
+	vs, outs, err := s.Store.FinishNodes(ctx, fs, decide)
+	s.ready(outs...)
+	return vs, outs, err
+}
+
+// ready records the partitions of waiting workflow nodes.
+func (s *Shared) ready(outs ...engine.RunChanged) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, out := range outs {
+		for _, r := range out.Ready {
+			s.places[r.ID] = place{r.Partition, r.Group.Key}
+		}
+	}
+}
+
+// Fire skips firings that the fence rejects.
 func (s *Shared) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) (engine.Fired, error) {
 	for _, f := range fs {
 		s.note(f.Executions)
@@ -116,7 +147,7 @@ func (s *Shared) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int)
 	return rs, err
 }
 
-// Lease leaves out what the fence does not let through; the order of what is asked for stays.
+// Lease skips executions that the fence rejects; the requested order is kept.
 func (s *Shared) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,13 +172,13 @@ func (s *Shared) admits(f engine.Fence, id job.ExecutionID) bool {
 	return p.Owner == f.Server && p.Epoch == epoch
 }
 
-// serves reports whether a server is there. The caller holds mu.
+// serves reports whether a server is present. The caller holds mu.
 func (s *Shared) serves(id engine.ServerID) bool {
 	a := s.servers[id]
 	return a != nil && !a.deposed && time.Now().Before(a.expires)
 }
 
-// Attend keeps a server alive, deposes those that missed their time, and says who is there.
+// Attend keeps a server alive, deposes those that missed their time, and returns who is present.
 func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (r engine.Roster, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +212,7 @@ func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration
 	return r, nil
 }
 
-// part is a partition as a server's duty knows it. The caller holds mu.
+// part returns a partition as seen by a server's duty. The caller holds mu.
 func (s *Shared) part(of engine.ServerID, p job.Partition) *engine.Partition {
 	duty := engine.Dispatching
 	if a := s.servers[of]; a != nil {
@@ -190,7 +221,7 @@ func (s *Shared) part(of engine.ServerID, p job.Partition) *engine.Partition {
 	return &s.parts[duty][p]
 }
 
-// move gives those of the partitions that may be moved a new owner.
+// move assigns a new owner to those of the partitions that may be moved.
 func (s *Shared) move(ps []job.Partition, to engine.ServerID, may func(engine.Partition) bool) {
 	for _, p := range ps {
 		if x := s.part(to, p); s.serves(to) && may(*x) {
@@ -200,7 +231,7 @@ func (s *Shared) move(ps []job.Partition, to engine.ServerID, may func(engine.Pa
 	}
 }
 
-// Take makes the server the owner of those partitions that nobody alive owns.
+// Take makes the server the owner of those partitions that no live server owns.
 func (s *Shared) Take(_ context.Context, me engine.ServerID, ps []job.Partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +239,7 @@ func (s *Shared) Take(_ context.Context, me engine.ServerID, ps []job.Partition)
 	return nil
 }
 
-// Give hands partitions that the server owns to another that is alive.
+// Give hands partitions that the server owns to another live server.
 func (s *Shared) Give(_ context.Context, from, to engine.ServerID, ps []job.Partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +247,8 @@ func (s *Shared) Give(_ context.Context, from, to engine.ServerID, ps []job.Part
 	return nil
 }
 
-// Want notes which server asks for partitions of others: the first, until it gets them, is gone, or has no worker waiting any more.
+// Want records which server asks for partitions of others: the first, until it gets them, is gone, or has no waiting
+// worker any more.
 func (s *Shared) Want(_ context.Context, me engine.ServerID, ps []job.Partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +270,8 @@ func (s *Shared) Retire(_ context.Context, me engine.ServerID) error {
 	return nil
 }
 
-// Borrow sets how much of each limit the server has for itself. ErrSession if it is gone: its share would be nobody's to
-// give back.
+// Borrow sets how much of each limit the server holds for itself. It fails with ErrSession if the server is gone:
+// nobody could return its share.
 func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,14 +307,14 @@ func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share
 	return out, nil
 }
 
-// Epoch is under which a partition is owned by who leases from it.
+// Epoch returns the epoch under which the server that leases from a partition owns it.
 func (s *Shared) Epoch(p job.Partition) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts[engine.Dispatching][p].Epoch
 }
 
-// Lent lists what servers have of a tenant's limits.
+// Lent lists the servers' shares of a tenant's limits.
 func (s *Shared) Lent(_ context.Context, t tenant.ID) (out []engine.Lending, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,8 +340,8 @@ func (s *Shared) Lent(_ context.Context, t tenant.ID) (out []engine.Lending, _ e
 	return out, nil
 }
 
-// Fences runs the part of the suite that is about who may lease what, on a store that several servers share although it
-// can be opened once only.
+// Fences runs the part of the suite about who may lease what, on a store that several servers share although it can
+// be opened only once.
 func Fences(t *testing.T, h Harness) {
 	h.Shared = true
 	t.Run("groups", func(t *testing.T) { concurrencyGroups(t, h) })

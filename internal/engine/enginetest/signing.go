@@ -175,7 +175,7 @@ func park(t *testing.T, h Harness) {
 	})
 }
 
-// seeds makes the secret that a tenant has from the start, and shows it once.
+// seeds creates the secret that a tenant has from the start, and shows it once.
 func seeds(f fixture, now time.Time) {
 	f.Helper()
 	var wg sync.WaitGroup
@@ -279,7 +279,7 @@ func signingSecrets(t *testing.T, h Harness) {
 	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04", nil); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"", "signed"} { // the key of the request that was refused is free
+	for _, want := range []string{"", "signed"} { // the key of the refused request is free
 		if got := must(f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once, nil)); string(got.Replay) != want {
 			t.Errorf("under a key: %q, want %q", got.Replay, want)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// signIns is about what browsers are signed in as.
+// signIns tests sign-ins.
 func signIns(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now().UTC().Truncate(time.Microsecond)
@@ -39,7 +39,7 @@ func signIns(t *testing.T, h Harness) {
 	}
 	first, token := of(1, "k1", 0), of(2, "", 0)
 	add(first)
-	add(first) // a request that was repeated below
+	add(first) // a request that is repeated below
 	add(token)
 	for _, s := range []engine.SignIn{first, token} {
 		if got := must(f.SignIn(f.ctx, s.Hash)); !cmp.Equal(got, s) {
@@ -48,7 +48,7 @@ func signIns(t *testing.T, h Harness) {
 	}
 	lacks(of(9, "", 0), "never was")
 
-	// When it was last used only grows.
+	// The time of last use only grows.
 	for _, at := range []time.Time{now.Add(time.Minute), now} {
 		if err := f.UseSignIns(f.ctx, map[[32]byte]time.Time{first.Hash: at, {200}: at}); err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func signIns(t *testing.T, h Harness) {
 		}
 	}
 
-	// The oldest of the same credential give way; others' stay.
+	// The oldest of the same credential are dropped; others' stay.
 	second, third := of(3, "k1", time.Second), of(4, "k1", 2*time.Second)
 	add(second)
 	add(third)
@@ -66,7 +66,7 @@ func signIns(t *testing.T, h Harness) {
 	must(f.SignIn(f.ctx, second.Hash))
 	must(f.SignIn(f.ctx, token.Hash))
 
-	// What is over is forgotten when the next one comes.
+	// Expired ones are dropped when the next one comes.
 	over := of(5, "", 0)
 	over.Name, over.EndsAt = "gone", now.Add(-time.Hour)
 	add(over)
@@ -83,7 +83,7 @@ func signIns(t *testing.T, h Harness) {
 	}
 	lacks(third, "ended")
 
-	// A key takes what was made with it along.
+	// Revoking a key ends its sign-ins.
 	if err := f.ExpireKey(f.ctx, tenant.Default, "k1", now.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func signIns(t *testing.T, h Harness) {
 	}
 }
 
-// signInLists is about who is signed in, page by page.
+// signInLists tests lists of sign-ins, page by page.
 func signInLists(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now().UTC().Truncate(time.Microsecond)
@@ -178,7 +178,7 @@ func signInLists(t *testing.T, h Harness) {
 		}
 	}
 
-	// Page by page nothing is passed over or told twice, whoever comes and goes between.
+	// Page by page nothing is skipped or repeated, even if sign-ins come and go in between.
 	first := find(filter, engine.Page{Limit: 2})
 	if got := ids(first.Rows); !slices.Equal(got, []string{"d", "c"}) || first.Total.Count != 5 {
 		t.Errorf("first: %v, %+v", got, first.Total)

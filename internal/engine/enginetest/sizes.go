@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// sizes is about how large the store is.
+// sizes tests the sizes of the store.
 func sizes(t *testing.T, h Harness) {
 	f := open(t, h)
 	of := func(s engine.Sizes, name string) int64 {

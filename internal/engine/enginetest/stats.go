@@ -121,7 +121,7 @@ func stats(t *testing.T, h Harness) {
 	})
 }
 
-// statsOfMany is about a job of which more waits than is looked at: what runs is found at both ends of it.
+// statsOfMany tests a job with more waiting executions than are examined: running ones are found at both ends.
 func statsOfMany(t *testing.T, h Harness) {
 	f := open(t, h)
 	j, _ := f.add("a job")

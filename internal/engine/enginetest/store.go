@@ -16,23 +16,26 @@ import (
 
 // Harness gives the suite access to an engine.
 type Harness struct {
-	// New makes a fresh, empty database and names it; it is gone at the test's end.
+	// New makes a fresh, empty database and names it; it is removed at the test's end.
 	New func(t testing.TB) string
-	// Migrated makes one that has its schema already, faster than by running every migration; nil: there is no such way.
+	// Migrated makes one that already has its schema, faster than by running every migration; nil: not supported.
 	Migrated func(t testing.TB) string
-	// Open opens the named database, without migrating it. The suite closes it.
+	// Open opens the named database without migrating it. The suite closes it.
 	Open func(ctx context.Context, where string) (engine.Store, error)
-	// Guest says that what Open opens cannot make a schema, and that New makes databases that have one.
+	// Guest means that a store returned by Open cannot create a schema, and that New makes databases that have one.
 	Guest bool
-	// Shared says that several stores may be open over one database.
+	// Shared means that several stores may be open over one database.
 	Shared bool
-	// Only names the groups of the suite that are run; nil: all.
+	// Only names the groups of the suite to run; nil: all.
 	Only []string
+	// Behind makes decisions about the runs of a store by what was read in a transaction before the one that commits them; between is called
+	// between the two.
+	Behind func(s engine.Store, between func()) engine.Runs
 	// AgeSeals makes the seals of the audit log in the named database, which is open, so much older.
 	AgeSeals func(t testing.TB, where string, by time.Duration)
 }
 
-// Store runs the whole suite on an engine, group beside group: each case has a database of its own.
+// Store runs the whole suite on an engine, with groups in parallel: each case has its own database.
 func Store(t *testing.T, h Harness) {
 	for _, g := range groups() {
 		if g.name == "schema" && h.Guest || h.Only != nil && !slices.Contains(h.Only, g.name) {
@@ -50,7 +53,7 @@ func Store(t *testing.T, h Harness) {
 	}
 }
 
-// longForGuests skips what takes long and has no statement that other cases do not have: the short run has it by the tables' owner.
+// longForGuests skips a long case without statements of its own: the short run covers it as the tables' owner.
 func longForGuests(t *testing.T, h Harness) {
 	t.Helper()
 	if h.Guest && testing.Short() {
@@ -72,6 +75,10 @@ func groups() []group {
 		{"find jobs", findJobs},
 		{"find jobs by owner", findJobsByOwner},
 		{"find jobs that are late", findJobsThatAreLate},
+		{"manual jobs", manualJobs},
+		{"inline jobs", inlineJobs},
+		{"workflow runs", workflowRuns},
+		{"edges", edges},
 		{"delete", deletion},
 		{"stats", stats},
 		{"stats of many", statsOfMany},
@@ -130,6 +137,8 @@ func groups() []group {
 		{"keys", keys},
 		{"sign-ins", signIns},
 		{"badges", badges},
+		{"blobs", blobs},
+		{"workflows", workflows},
 		{"lists of sign-ins", signInLists},
 		{"park", park},
 		{"signing secrets", signingSecrets},
@@ -137,7 +146,7 @@ func groups() []group {
 	}
 }
 
-// fixture is a migrated store with shorthands; a call that must not fail ends the test if it does.
+// fixture is a migrated store with shorthands; calls that must not fail end the test if they do.
 type fixture struct {
 	testing.TB
 	engine.Store
@@ -172,7 +181,7 @@ func reopen(t testing.TB, h Harness, where string) fixture {
 	return fixture{TB: t, Store: s, ctx: t.Context(), where: where}
 }
 
-// must is for calls that fail only if the engine is broken: there is nothing to continue with then.
+// must is for calls that fail only if the engine is broken: there is no point in continuing.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -207,7 +216,7 @@ func (f fixture) sample(name string) job.Job {
 	}
 }
 
-// due is an execution of the job that may start at once.
+// due returns an execution of the job that may start at once.
 func (f fixture) due(j job.Job) job.Execution {
 	f.Helper()
 	now, by := f.now(), job.BySchedule
@@ -220,14 +229,14 @@ func (f fixture) due(j job.Job) job.Execution {
 	}
 }
 
-// rerunOf is a new execution of a finished one.
+// rerunOf returns a new execution of a finished one.
 func (f fixture) rerunOf(e job.Execution, by job.Trigger) job.Execution {
 	f.Helper()
 	j := job.Job{ID: e.Job, Tenant: e.Tenant, Definition: job.Definition{Name: e.JobName, Target: job.Target{Kind: job.HTTP}, Queue: job.DefaultQueue}}
 	return j.Rerun(e, newID(), by, nil, f.now())
 }
 
-// add stores one job with one due execution, its own fire, which has its id.
+// add stores one job with one due execution, which is its only fire and has its id.
 func (f fixture) add(name string, change ...func(*job.Job, *job.Execution)) (job.Job, job.Execution) {
 	f.Helper()
 	j := f.sample(name)
@@ -258,13 +267,13 @@ func (f fixture) worker() job.WorkerID {
 	return w.ID
 }
 
-// expire lets a session run out.
+// expire lets a session expire.
 func (f fixture) expire(w job.WorkerID) {
 	f.Helper()
 	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, -time.Second))
 }
 
-// take leases the executions for a new worker and wants all of them.
+// take leases the executions for a new worker and requires all of them.
 func (f fixture) take(ids ...job.ExecutionID) (job.WorkerID, []job.Attempt) {
 	f.Helper()
 	w := f.worker()
@@ -308,7 +317,7 @@ func die(a job.Attempt, tries int) job.Finish {
 	}
 }
 
-// accepted reports whether all of the verdicts are, and say that executions ended so, in place of what the finishes meant.
+// accepted reports whether all verdicts are, with the given ends of executions in place of the finishes' own.
 func accepted(vs []job.Verdict, ended ...job.Status) bool {
 	return len(vs) == len(ended) && !slices.ContainsFunc(vs, func(v job.Verdict) bool { return !v.Accepted }) &&
 		slices.EqualFunc(vs, ended, func(v job.Verdict, s job.Status) bool { return v.Ended == s })

@@ -297,7 +297,7 @@ func glances(t *testing.T, h Harness) {
 	t.Run("ends are told", func(t *testing.T) { endsAreTold(t, h) })
 }
 
-// endsAreTold checks that a method that ends executions without a result answers with them, once, and whose they are.
+// endsAreTold checks that a method that ends executions without a result returns them, once, with their tenants.
 func endsAreTold(t *testing.T, h Harness) {
 	f := open(t, h)
 	told := map[job.ExecutionID]engine.Ended{}
@@ -344,7 +344,7 @@ func endsAreTold(t *testing.T, h Harness) {
 	wants(late, job.Expired)
 
 	_, waits := f.add("waits")
-	for range 2 { // the second finds it so
+	for range 2 { // the second finds it set
 		tell(must(f.Cancel(f.ctx, tenant.Default, waits.ID, "enough", nil)).Ended)
 	}
 	wants(waits, job.Cancelled)
@@ -374,7 +374,7 @@ func endsAreTold(t *testing.T, h Harness) {
 	}
 	wants(own, job.Cancelled)
 	wants(more, job.Cancelled)
-	// What is handed back and not to run again, in each of the ways to do that.
+	// Released executions that must not run again, in each way of releasing them.
 	for _, back := range []func(w job.WorkerID, l job.Lease) (engine.Requeued, error){
 		func(w job.WorkerID, l job.Lease) (engine.Requeued, error) { return f.Release(f.ctx, w, []job.Lease{l}) },
 		func(w job.WorkerID, _ job.Lease) (engine.Requeued, error) {
@@ -411,7 +411,7 @@ func endsAreTold(t *testing.T, h Harness) {
 	second := fire(skips, job.OverlapSkip, 1)
 	second.Executions[0].Job = skips.ID
 	wants(second.Executions[0], job.Skipped)
-	tell(must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})).Ended) // it is no longer as given: nothing is told
+	tell(must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})).Ended) // the job has changed: nothing is returned
 	third := f.firing(skips, at.Add(2*time.Minute), at.Add(3*time.Minute), 0)
 	record := first.Executions[0]
 	record.ID, record.Job, record.Status, record.ScheduledAt, record.FinishedAt = newID(), skips.ID, job.Skipped, at.Add(90*time.Second), f.now()

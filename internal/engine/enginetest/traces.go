@@ -33,7 +33,7 @@ func traces(t *testing.T, h Harness) {
 	const first, second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 	keep()
 	keep(at(one, second, time.Hour), at(two, second, time.Minute), at(old, first, engine.TracesKept+time.Minute))
-	keep(at(one, first, 0), at(one, first, 0)) // in place of what was kept before, and once more
+	keep(at(one, first, 0), at(one, first, 0)) // replacing what was stored before, and once more
 	if d := cmp.Diff([]engine.Trace{at(one, first, 0), at(two, second, time.Minute), at(old, first, engine.TracesKept+time.Minute)}, find(one, two, old, never, one)); d != "" {
 		t.Errorf("traces (-want +got):\n%s", d)
 	}

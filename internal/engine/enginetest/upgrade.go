@@ -16,8 +16,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// FirstSchema is the schema of the first release, of which testdata/first_schema.sql of the package under test holds a copy. It fails
-// if the first step is not that schema any more. Before the first tag the step may change, with its copy; after it, neither may.
+// FirstSchema returns the schema of the first release, of which testdata/first_schema.sql of the package under test
+// holds a copy. It fails if the first step differs from it. Before the first tag the step may change, with its copy;
+// after it, neither may.
 func FirstSchema(t *testing.T, first engine.Migration) string {
 	t.Helper()
 	const copied, original = "testdata/first_schema.sql", "migrations/0001_schema.sql"
@@ -53,7 +54,8 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// firstTag names the first release, and the working folder within the repository; "": there is none, or no repository.
+// firstTag returns the first release, and the working folder within the repository; "" if there is none, or no
+// repository.
 func firstTag(t *testing.T) (tag, there string) {
 	t.Helper()
 	tags, err := exec.Command("git", "tag", "--list", "v*", "--sort=creatordate").Output()
@@ -69,14 +71,14 @@ func firstTag(t *testing.T) (tag, there string) {
 	return tag, strings.TrimSpace(string(prefix))
 }
 
-// firstID is the id that ends with a number, in decimal digits, in testdata/first_rows.sql.
+// firstID returns the id that ends with a number, in decimal digits, in testdata/first_rows.sql.
 func firstID(n byte) (id [16]byte) {
 	id = [16]byte{6: 0x70, 8: 0x80}
 	id[15] = n/10*16 + n%10
 	return id
 }
 
-// FirstRows reads the rows of testdata/first_rows.sql after the schema was brought up to date.
+// FirstRows reads the rows of testdata/first_rows.sql after the schema was migrated.
 func FirstRows(t *testing.T, s engine.Store) {
 	t.Helper()
 	ctx := t.Context()

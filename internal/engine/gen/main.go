@@ -1,5 +1,5 @@
-// Command gen writes around.go of package engine: a store that runs a function around each call of another store. Run it by
-// go generate in that package, after a change of a port.
+// Command gen writes around.go of package engine: a store that runs a hook around each call of another store. After
+// changing a port, run it with go generate in that package.
 package main
 
 import (
@@ -15,13 +15,13 @@ import (
 	"strings"
 )
 
-// ports are the interfaces that are wrapped, each by a type whose name begins with Around.
+// ports lists the interfaces to wrap, each by a type whose name begins with Around.
 var ports = []struct{ name, wrapper, about string }{
 	{"Store", "Around", "Around is a store that calls a hook around each call of another store."},
 	{"Owners", "AroundOwners", "AroundOwners calls a hook around each call of other Owners."},
 }
 
-// plain are methods that the hook is not told of: they neither read nor write jobs, or have no context.
+// plain lists methods without a hook: they neither read nor write jobs, or have no context.
 var plain = map[string]bool{"Describe": true, "Close": true, "Migrate": true, "Steps": true, "CheckSchema": true}
 
 func main() {
@@ -106,7 +106,7 @@ type method struct {
 	sig  *ast.FuncType
 }
 
-// methods lists those of an interface in the order of the source, with those of what it embeds.
+// methods lists the methods of an interface in the order of the source, including embedded ones.
 func (s *source) methods(port string) (out []method) {
 	for _, f := range s.ports[port].Methods.List {
 		switch t := f.Type.(type) {

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// The jobs that have an execution which is not over, and those that are planned: of a page of rows each. Its last row is the place
-	// where the page ended; there is none where it came to the end. They say priority > 0, so that only what is the tenant's is read.
+	// The jobs that have an unfinished execution, and those that are planned, or wait to be triggered (5): in pages
+	// of rows. The last row is the position where the page ended; there is none at the end. They require priority >
+	// 0, so that only the tenant's rows are read.
 	liveJobsSQL = `
 		WITH p AS MATERIALIZED (
 			SELECT scheduled_at, id, job FROM live WHERE tenant = $1 AND priority > 0 AND (scheduled_at, id) > ($2::timestamptz, $3::uuid) ORDER BY scheduled_at, id LIMIT $4::int8
@@ -30,11 +31,12 @@ const (
 		UNION ALL (SELECT NULL, scheduled_at, key FROM p OFFSET $4::int8 - 1)`
 	plannedJobsSQL = `
 		WITH p AS MATERIALIZED (
-			SELECT part, id FROM jobs WHERE tenant = $1 AND kind <> 1 AND state <> 4 AND (part, id) > ($2::int2, $3::uuid) ORDER BY part, id LIMIT $4::int8
+			SELECT part, id, kind FROM jobs WHERE tenant = $1 AND kind <> 1 AND state < 4 AND (part, id) > ($2::int2, $3::uuid) ORDER BY part, id LIMIT $4::int8
 		)
-		SELECT p.id, NULL::int2, NULL::uuid FROM p CROSS JOIN LATERAL (SELECT 1 FROM schedules s WHERE s.part = p.part AND s.job = p.id AND s.next_run_at IS NOT NULL OFFSET 0) s
+		SELECT p.id, NULL::int2, NULL::uuid FROM p LEFT JOIN LATERAL (SELECT true AS found FROM schedules s WHERE s.part = p.part AND s.job = p.id AND s.next_run_at IS NOT NULL OFFSET 0) s ON true
+		WHERE p.kind = 5 OR s.found
 		UNION ALL (SELECT NULL, part, id FROM p OFFSET $4::int8 - 1)`
-	// keepCountSQL stores a count, with what was created since it began, unless another count came first.
+	// keepCountSQL stores a count, plus what was created since it began, unless another count came first.
 	keepCountSQL = `
 		UPDATE job_counts SET active = CASE WHEN counted_at = $2 THEN $3 + greatest(active - $4, 0) ELSE active END,
 			counted_at = CASE WHEN counted_at = $2 THEN clock_timestamp() ELSE counted_at END
@@ -43,8 +45,8 @@ const (
 	jobsPiece = 25_000 // rows that one statement reads
 )
 
-// CountJobs counts the active jobs of a tenant again, unless that was done just now. It counts in pieces while others create jobs: what
-// they add meanwhile is added to the count, even where a piece has seen it.
+// CountJobs recounts the active jobs of a tenant, unless that was just done. It counts in pieces while others create
+// jobs: what they add meanwhile is added to the count, even if a piece has seen it.
 func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	var age int64
 	var counted time.Time
@@ -58,7 +60,7 @@ func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error
 	for _, x := range []struct {
 		sql  string
 		from any
-	}{{bundledJobsSQL, "-infinity"}, {liveJobsSQL, "-infinity"}, {plannedJobsSQL, int16(-1)}} { // in this order: what is unpacked meanwhile is not missed
+	}{{bundledJobsSQL, "-infinity"}, {liveJobsSQL, "-infinity"}, {plannedJobsSQL, int16(-1)}} { // in this order: executions unpacked meanwhile are not missed
 		if err := s.activeJobs(ctx, x.sql, t, x.from, active); err != nil {
 			return 0, err
 		}
@@ -84,7 +86,9 @@ func (s *leases) activeJobs(ctx context.Context, sql string, t tenant.ID, from a
 			more = false
 			_, err := pgx.ForEachRow(rows, []any{&of, &at, &last}, func() error {
 				if of != nil {
-					active[*of] = struct{}{}
+					if !job.ID(*of).OfNode() {
+						active[*of] = struct{}{}
+					}
 				} else {
 					from, after, more = at, *last, true
 				}

@@ -13,10 +13,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// given holds what is leased, in the order of the request.
+// given holds leased attempts, in the order of the request.
 type given struct {
 	places map[job.ExecutionID]int
-	all    []job.Attempt // by place; zero: it is not leased
+	all    []job.Attempt // by position; zero: not leased
 	count  int
 	first  map[job.Token]time.Time // when the first of each token may overrun
 }
@@ -42,7 +42,7 @@ func newGiven(gs []engine.Grant) *given {
 // has reports whether an execution is leased.
 func (g *given) has(id job.ExecutionID) bool { return g.all[g.places[id]].Token != 0 }
 
-// take puts what was leased where it was asked for, and passes over what was not.
+// take stores leased attempts at their requested positions, and skips those that were not leased.
 func (g *given) take(l leased) {
 	for i := range l.attempts {
 		a := &l.attempts[i]
@@ -54,7 +54,7 @@ func (g *given) take(l leased) {
 	maps.Copy(g.first, l.first)
 }
 
-// attempts are those that are leased.
+// attempts returns those that are leased.
 func (g *given) attempts() []job.Attempt {
 	if g.count == len(g.all) {
 		return g.all
@@ -62,7 +62,7 @@ func (g *given) attempts() []job.Attempt {
 	return slices.DeleteFunc(g.all, func(a job.Attempt) bool { return a.Token == 0 })
 }
 
-// rest are the grants with what they have not got.
+// rest returns the grants with what they did not get.
 func (g *given) rest(gs []engine.Grant) []engine.Grant {
 	if g.count == 0 {
 		return gs
@@ -70,7 +70,7 @@ func (g *given) rest(gs []engine.Grant) []engine.Grant {
 	return only(gs, func(id job.ExecutionID) bool { return !g.has(id) })
 }
 
-// only are grants with some of their executions.
+// only returns grants with some of their executions.
 func only(gs []engine.Grant, wanted func(job.ExecutionID) bool) (out []engine.Grant) {
 	for _, grant := range gs {
 		var ids []job.ExecutionID
@@ -92,7 +92,8 @@ type leased struct {
 	first    map[job.Token]time.Time // when the first of each token may overrun
 }
 
-// collectLeased reads what leaseSQL returns, for up to n. It reads the binary form itself: this is the widest row of the hot path.
+// collectLeased reads the result of leaseSQL, up to n rows. It decodes the binary form itself: this is the widest row
+// of the hot path.
 func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
 	if err != nil {
 		return out, err
@@ -133,16 +134,16 @@ func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
 	return out, rows.Err()
 }
 
-// unbound sets when an execution without timeouts is examined again.
+// unbound is when an execution without timeouts is examined again.
 const unbound = time.Hour
 
-// reader takes the values of a row apart, in order.
+// reader reads the values of a row in order.
 type reader struct {
 	values [][]byte
 	bad    bool
 }
 
-// fixed is the next value if it is of that size, else zeroes.
+// fixed returns the next value if it has that size, else zeroes.
 func (r *reader) fixed(size int) []byte {
 	b := r.bytes()
 	if len(b) != size {
@@ -152,7 +153,7 @@ func (r *reader) fixed(size int) []byte {
 	return b
 }
 
-// bytes is the next value, until the next row is read; nil for NULL.
+// bytes returns the next value, valid until the next row is read; nil for NULL.
 func (r *reader) bytes() []byte {
 	if len(r.values) == 0 {
 		r.bad = true
@@ -168,7 +169,7 @@ func (r *reader) int2() int      { return int(int16(binary.BigEndian.Uint16(r.fi
 func (r *reader) int4() int      { return int(int32(binary.BigEndian.Uint32(r.fixed(4)))) }
 func (r *reader) int8() int64    { return int64(binary.BigEndian.Uint64(r.fixed(8))) }
 
-// uuids is the next value, an array of ids without NULL.
+// uuids returns the next value, an array of ids without NULL.
 func (r *reader) uuids() []job.ExecutionID {
 	b := r.bytes()
 	if len(b) < arrayHeader || (len(b)-arrayHeader)%20 != 0 {
@@ -183,7 +184,7 @@ func (r *reader) uuids() []job.ExecutionID {
 	return out
 }
 
-// groups is the next value, an array of groups without NULL; nil for NULL.
+// groups returns the next value, an array of groups without NULL; nil for NULL.
 func (r *reader) groups() []job.GroupKey {
 	b := r.bytes()
 	if b == nil {
@@ -217,7 +218,7 @@ func (r *reader) int8OrZero() int64 {
 	return r.int8()
 }
 
-// null reports whether the next value is NULL, and passes it over.
+// null reports whether the next value is NULL, and skips it.
 func (r *reader) null() bool {
 	if len(r.values) == 0 || r.values[0] != nil {
 		return false

@@ -52,8 +52,8 @@ type writer interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// change is write for what someone asked for: its audit entry, if it has one, is written in the same transaction. It makes the
-// tables of days that are missing.
+// change is write for a user's request: its audit entry, if it has one, is written in the same transaction. It
+// creates missing tables of days.
 func (s *database) change(ctx context.Context, doing string, e *audit.Entry, f func(context.Context, writer) error) error {
 	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
 	if !isCode(err, checkViolation) {
@@ -88,14 +88,14 @@ func record(ctx context.Context, c writer, e *audit.Entry) error {
 	return err
 }
 
-// recordSQL draws a transaction id before the entry draws its number, which horizon counts on: by itself an insert does so
-// the other way around. Where other rows are written first they have drawn one.
+// recordSQL draws a transaction id before the entry draws its number, which horizon relies on: an insert alone does
+// it the other way around. If other rows are written first they have drawn one.
 var recordSQL = auditTable.insert + " WHERE pg_current_xact_id() IS NOT NULL"
 
-// horizon says up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are
-// inserted, which is not the one in which they are committed. So a number is noted; after that, since whoever drew a smaller
-// one had a transaction id before, the next transaction id; when all before that have ended, nothing can appear any more at
-// or before the number.
+// horizon returns the number up to which all entries are decided, in three steps. Entries get their numbers in the
+// order in which they are inserted, not that in which they are committed. So it notes a number; then, since whoever
+// drew a smaller one had a transaction id before, the next transaction id; when all transactions before that have
+// ended, nothing can appear any more at or before the number.
 type horizon struct {
 	mu   sync.Mutex
 	seq  int64 // guarded by mu: the number; 0: none is noted
@@ -106,7 +106,7 @@ type horizon struct {
 func (h *horizon) look(ctx context.Context, c writer) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var last, oldest, next int64 // a sequence that gave out nothing yet has the first number as its last
+	var last, oldest, next int64 // a sequence that has issued nothing yet has the first number as its last
 	err := c.QueryRow(ctx, `
 		SELECT s.last_value - (NOT s.is_called)::int, pg_snapshot_xmin(x)::text::int8, pg_snapshot_xmax(x)::text::int8 FROM audit_seq_seq s, pg_current_snapshot() x`).Scan(&last, &oldest, &next)
 	if err != nil {
@@ -124,7 +124,8 @@ func (h *horizon) look(ctx context.Context, c writer) (int64, error) {
 	return h.past, nil
 }
 
-// tidyAuditSQL drops the seals that are old enough, with their entries. The last one of a tenant stays: the next one follows it.
+// tidyAuditSQL drops the seals that are old enough, with their entries. The last one of a tenant stays: the next one
+// follows it.
 const tidyAuditSQL = `
 	WITH old AS MATERIALIZED (
 		SELECT tenant, number, first, last FROM audit_seals s WHERE sealed_at < now() - make_interval(secs => $1)

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The lock on the job is as in Trigger. What the indexes of live refuse, an instant
-// or a unique key that another has, is left out.
+// The lock on the job is as in Trigger. Executions that the indexes of live refuse, for a taken instant or unique
+// key, are left out.
 var backfillSQL = func() string {
 	sql := `
 		WITH j AS MATERIALIZED (
@@ -34,7 +34,7 @@ var backfillSQL = func() string {
 	return strings.NewReplacer(names...).Replace(sql)
 }()
 
-// Backfill adds executions of one existing job for instants of its schedule, and answers with those that are there.
+// Backfill adds executions of one existing job for instants of its schedule, and returns those that exist.
 func (s *jobs) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
 	rows, ids := liveTable.arrays(), uuids(len(es))
 	for i := range es {

@@ -12,12 +12,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A bucket is the instant at which it is full again if nobody draws, and the rate by which it fills.
-// It holds as many tokens as steps are left to that instant from a whole burst.
-// One that is full has no row, or one whose instant has passed; both are the same.
+// A bucket is the instant at which it is full again if nobody draws, and its refill rate. It holds as many tokens as
+// a whole burst has steps left until that instant. A full bucket has no row, or one whose instant has passed; both
+// mean the same.
 const (
-	// drawSQL locks the rows in order, so that all who draw share them; the clock is of the
-	// statement's begin, and one that had to wait reckons with less time, never with more.
+	// drawSQL locks the rows in order, so that concurrent draws share them; it uses the clock of the statement's
+	// start, so a draw that had to wait counts too little time, never too much.
 	drawSQL = `
 		WITH old AS MATERIALIZED (
 			SELECT d.bucket, d.want, d.step, d.burst, t.now, ` + rescaled + ` AS full_us, (b.step_us, b.burst) IS DISTINCT FROM (d.step, d.burst) AS anew
@@ -30,14 +30,14 @@ const (
 			UPDATE buckets b SET full_us = d.full_us + d.got * d.step, step_us = d.step, burst = d.burst FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND (d.got > 0 OR d.anew)
 		)
 		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn`
-	// rescaled does what job.Pace.Rescale says, in SQL.
+	// rescaled is job.Pace.Rescale in SQL.
 	rescaled = `CASE
 			WHEN b.full_us <= t.now THEN t.now
 			WHEN b.step_us IS NULL THEN least(b.full_us, t.now + d.burst * d.step)
 			WHEN b.step_us = d.step AND b.burst = d.burst THEN least(b.full_us, t.now + d.burst * d.step)
 			ELSE t.now + d.burst * d.step - least(d.burst * d.step, div(greatest(0, b.burst * b.step_us - (b.full_us - t.now))::numeric * d.step, b.step_us))::int8
 		END`
-	// peekSQL is for those who only look.
+	// peekSQL only reads.
 	peekSQL = `
 		SELECT d.bucket, 0::int8, greatest(0, ` + rescaled + ` + (1 - d.burst) * d.step - t.now)
 		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[]) d(bucket, want, step, burst)
@@ -48,8 +48,8 @@ const (
 		INSERT INTO buckets (bucket, full_us) SELECT bucket, 0 FROM unnest($1::text[]) d(bucket) ON CONFLICT (bucket) DO NOTHING`
 )
 
-// Draw takes tokens out of buckets, and answers in order. The name of a bucket may be a hash that tells no tenant, so the wall hides all of them:
-// those who only look do so past it, at what they name.
+// Draw takes tokens out of buckets, and answers in order. The name of a bucket may be a hash that reveals no tenant,
+// so row-level security hides all of them: callers that only read bypass it, for the buckets that they name.
 func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
 	var draws, looks []engine.Draw
 	for _, d := range ds {
@@ -62,7 +62,7 @@ func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, er
 	if len(draws) == 0 {
 		ctx = engine.Unconfined(ctx)
 	}
-	got := make(map[string]engine.Drawn, len(ds)) // a bucket without a row has tokens for those who only look
+	got := make(map[string]engine.Drawn, len(ds)) // a bucket without a row has tokens for callers that only read
 	err := s.write(ctx, "draw", func(ctx context.Context, c *pgxpool.Conn) error {
 		clear(got)
 		if err := draw(ctx, c, peekSQL, looks, got); err != nil {
@@ -93,7 +93,7 @@ func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, er
 	return out, nil
 }
 
-// draw runs one of the two statements, and adds what it says of each bucket that has a row.
+// draw runs one of the two statements, and adds the result for each bucket that has a row.
 func draw(ctx context.Context, c *pgxpool.Conn, sql string, ds []engine.Draw, got map[string]engine.Drawn) error {
 	if len(ds) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// finishBundlesSQL makes history of members of bundles that succeeded. It decides by what the bundles are once they are
-// locked: others may finish other members at the same time.
+// finishBundlesSQL turns succeeded members of bundles into history. It uses the state of the bundles after locking
+// them: others may finish other members at the same time.
 const finishBundlesSQL = `
 	WITH held AS MATERIALIZED (
 		SELECT p.since, p.upto, b.*, b.open & p.mask AS took, b.open & ~p.mask AS still
@@ -34,15 +34,16 @@ const finishBundlesSQL = `
 	SELECT c.n, CASE WHEN c.n < $12 THEN (SELECT array_agg(f.id)` + tookThem + `) END, CASE WHEN c.n < $12 THEN (SELECT array_agg(h.lease)` + tookThem + `) END
 	FROM (SELECT coalesce(sum(bit_count(took::bit(64))), 0)::int8 AS n FROM held) c`
 
-// tookThem lists the members that were taken, which is asked for only if some were not.
+// tookThem lists the finished members, which is needed only if some were not.
 const tookThem = ` FROM held h CROSS JOIN LATERAL unnest(($8::uuid[])[h.since:h.upto], ($9::int8[])[h.since:h.upto]) f(id, bit) WHERE h.took & f.bit <> 0`
 
-// succeeds reports whether a transition is all that a bundle can note: a success of the first attempt.
+// succeeds reports whether a transition is the only kind that a bundle can record: a success of the first attempt.
 func succeeds(f *job.Finish) bool {
 	return f.Then.Status == job.Succeeded && f.Then.Tries == 0 && markOf(f) == 0
 }
 
-// concludeBundles applies those of a batch that are named and end members of bundles, notes which it did, and names the others.
+// concludeBundles applies the finishes of a batch that end members of bundles, records which it applied, and returns
+// the others.
 func (s *leases) concludeBundles(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) (others []int, err error) {
 	args, asked, others := s.bundleArgs(fs, which)
 	if len(asked) == 0 {
@@ -67,7 +68,7 @@ func (s *leases) concludeBundles(ctx context.Context, c *pgxpool.Conn, fs []job.
 	return others, nil
 }
 
-// bundleArgs makes the parameters of finishBundlesSQL of what may end members of bundles.
+// bundleArgs builds the parameters of finishBundlesSQL for finishes that may end members of bundles.
 func (s *leases) bundleArgs(fs []job.Finish, which []int) (args []any, asked, others []int) {
 	for _, i := range which {
 		if s.marked(fs[i].Outcome.Execution) && succeeds(&fs[i]) {
@@ -80,8 +81,8 @@ func (s *leases) bundleArgs(fs []job.Finish, which []int) (args []any, asked, ot
 		x, y := &fs[a].Outcome, &fs[b].Outcome
 		return cmp.Or(compareIDs(job.BundleOf(x.Execution), job.BundleOf(y.Execution)), cmp.Compare(x.Token, y.Token), compareIDs(x.Execution, y.Execution))
 	})
-	// A bundle must not be named twice, or what the one leaves of it would undo the other: of two workers that report under
-	// one lease, only one is heard here.
+	// A bundle must not be named twice, or one finish would undo what the other leaves of it: of two workers that
+	// report under one lease, only one is heard here.
 	for k := 1; k < len(asked); k++ {
 		if a, b := &fs[asked[k-1]], &fs[asked[k]]; a.Worker != b.Worker && sameParcel(a, b) {
 			others = append(others, asked[k])
@@ -103,12 +104,12 @@ func (s *leases) bundleArgs(fs []job.Finish, which []int) (args []any, asked, ot
 	return parcelArgs(fs, parcels, len(asked)), asked, others
 }
 
-// parcelArgs makes the parameters for n members in parcels.
+// parcelArgs builds the parameters for n members in parcels.
 func parcelArgs(fs []job.Finish, parcels [][]int, n int) []any {
 	p := len(parcels)
 	lows, firsts, tokens, masks, workers, sinces, uptos := uuids(p), uuids(p), bigints(p), bigints(p), uuids(p), ints(p), ints(p)
 	ids, bits := uuids(n), bigints(n)
-	var results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var results, endings *array // usually there are none, and NULL stands for the whole array
 	k := 0
 	for _, parcel := range parcels {
 		f := &fs[parcel[0]]
@@ -144,7 +145,7 @@ func sameParcel(a, b *job.Finish) bool {
 	return a.Outcome.Token == b.Outcome.Token && job.BundleOf(a.Outcome.Execution) == job.BundleOf(b.Outcome.Execution)
 }
 
-// unpackFinished unpacks the bundles of what is yet to be finished.
+// unpackFinished unpacks the bundles of executions that remain to be finished.
 func unpackFinished(ctx context.Context, s *database, c *pgxpool.Conn, fs []job.Finish, which ...[]int) error {
 	var ids []job.ExecutionID
 	for _, list := range which {

@@ -11,10 +11,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// As with rows, what is in a group is leased under a fence only.
-// A bundle is leased if all that its grant asks for of it are its first executions; the others become a bundle of their
-// own. A bundle that is free does not change, so that what the statement read of one that it then leased was all of it.
-// The jobs of a bundle are read as one stretch of their index.
+// As with rows, executions in a group are leased only under a fence. A bundle is leased if its grant requests its
+// first executions; the others become a new bundle. A free bundle does not change, so the statement read all of a
+// bundle that it then leased. The jobs of a bundle are read as one range of their index.
 const (
 	leaseBundlesSQL       = leaseHead + bundlesWanted + `FROM wanted w WHERE b.groups IS NULL AND ` + bundlesLeased
 	leaseBundlesFencedSQL = leaseHead + leaseFenceAt9 + bundlesWanted + `FROM wanted w WHERE (b.part = ANY ((SELECT held FROM fence)::int2[]) OR b.groups IS NULL AND b.part <> ALL ($9::int2[])) AND ` + bundlesLeased
@@ -48,7 +47,8 @@ const (
 		WHERE t.open >> (get_byte(uuid_send(j.id), 12) >> 3) & 1 = 1`
 )
 
-// bundleApart is with how few executions a claim does not part a bundle: what is wanted one by one is better off in rows.
+// bundleApart is the number of executions below which a claim does not split a bundle: what is wanted one by one is
+// better stored in rows.
 const bundleApart = 3
 
 // parcel is a grant's part of a bundle.
@@ -57,7 +57,7 @@ type parcel struct {
 	ids   []job.ExecutionID
 }
 
-// parcels are the executions that may be in bundles, by grant and bundle, in the order of their ids.
+// parcels returns the executions that may be in bundles, by grant and bundle, in the order of their ids.
 func (s *leases) parcels(gs []engine.Grant) (out []parcel) {
 	type of struct {
 		grant  int
@@ -87,8 +87,8 @@ func (s *leases) parcels(gs []engine.Grant) (out []parcel) {
 	return out
 }
 
-// leaseBundles leases the bundles that parcels are of, what of one other grants in the same call want behind them, and, in the same
-// commit, what cannot be in one. Of what then is still free and in a bundle, rows are made.
+// leaseBundles leases the bundles of the parcels, the rest of a bundle for other grants of the same call and, in the
+// same commit, executions that cannot be in one. It unpacks what is then still free and in a bundle.
 func (s *leases) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel, f engine.Fence, out *given) error {
 	loose := only(gs, func(id job.ExecutionID) bool { return !s.marked(id) })
 	for again := true; again; loose = nil {
@@ -150,7 +150,7 @@ func (s *leases) leaseParcels(ctx context.Context, gs []engine.Grant, ps []parce
 	return nil
 }
 
-// parcelsWanted chooses the statement for parcels, and makes its parameters.
+// parcelsWanted chooses the statement for parcels, and builds its parameters.
 func parcelsWanted(gs []engine.Grant, ps []parcel, f engine.Fence) (sql string, args []any) {
 	workers, ids := uuids(len(gs)), uuids(len(ps)*job.Bundle)
 	firsts, ns, grants, ats, masks := uuids(len(ps)), ints(len(ps)), ints(len(ps)), ints(len(ps)), bigints(len(ps))

@@ -13,13 +13,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// A bundle is a row for executions that were created together: the own fires of one-off jobs that differ in their jobs
-// only, and in their groups: it is listed in the lane of what is in none, until somebody finds that a group's limit holds
-// one back. It is leased, and it ends, as one row; the first of its executions that is treated in any other way has all of
-// them unpacked into rows of live, which changes nothing but how they are stored. So what is in live is never packed
-// again, a bundle that is free is as it was created, and one that is leased never becomes free.
+// A bundle is a row for executions that were created together: the own fires of one-off jobs that differ only in
+// their jobs and groups. It is listed in the lane of executions without a group, until a group's limit holds one of
+// them back. A bundle is leased, and ends, as one row; the first of its executions that is treated differently causes
+// all of them to be unpacked into rows of live, which changes only how they are stored. So rows in live are never
+// packed again, a free bundle is as it was created, and a leased one never becomes free.
 //
-// Who locks bundles locks them before jobs and rows of live, in the order of their keys.
+// Bundles are locked before jobs and rows of live, in the order of their keys.
 
 var bundlesTable = newTable("bundles",
 	field{"lane", pgtype.Int8OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID}, field{"key", pgtype.UUIDOID},
@@ -27,15 +27,15 @@ var bundlesTable = newTable("bundles",
 	field{"tenant", pgtype.TextOID}, field{"class", pgtype.TextOID}, field{"open", pgtype.Int8OID}, field{"ids", pgtype.UUIDArrayOID},
 	field{"groups", pgtype.Int8ArrayOID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID}, field{"rate_burst", pgtype.Int4OID})
 
-// packing says which executions are put into bundles.
+// packing is the choice of executions to put into bundles.
 type packing int
 
 const (
-	packMany packing = iota // runs that are long enough, of executions whose ids were made for a bundle
+	packMany packing = iota // sufficiently long runs of executions whose ids were made for a bundle
 	packAll                 // every execution without a group that a bundle can hold, even alone; for tests
 )
 
-// packing says which executions are put into bundles.
+// packing returns which executions are put into bundles.
 func (s *database) packing() packing {
 	if s.packsAll {
 		return packAll
@@ -84,23 +84,23 @@ func (s *sheet) bundle(t tenant.ID, es []*job.Execution) {
 	s.next().int4OrNull(first.Group.Rate.Burst)
 }
 
-// packer puts executions of creations into bundles, and those that may be in none into rows.
+// packer puts executions of creations into bundles, and those that cannot be in one into rows.
 type packer struct {
 	pages *pages
 	how   packing
 	runs  []run
 	last  int              // the run of the last execution
-	of    map[[16]byte]int // the runs, by what their ids have in common
+	of    map[[16]byte]int // the runs, by the common part of their ids
 }
 
-// run are executions of a creation that may share a bundle.
+// run holds executions of a creation that may share a bundle.
 type run struct {
 	owner    tenant.ID
 	creation int
 	es       []*job.Execution
 }
 
-// add takes the executions of creations in their order.
+// add adds the executions of creations in their order.
 func (p *packer) add(t tenant.ID, creation int, f fired) {
 	if p.how == packMany && !job.Bundled(f.ID) || p.how == packAll && f.Group.Key != 0 || !packs(f) {
 		p.row(t, creation, f)
@@ -134,7 +134,7 @@ func (p *packer) row(t tenant.ID, creation int, f fired) {
 	p.pages.executions.mark(creation)
 }
 
-// flush stores what may share bundles.
+// flush stores the executions that may share bundles.
 func (p *packer) flush() {
 	for _, r := range p.runs {
 		if len(r.es) >= job.BundleLeast || p.how == packAll {
@@ -148,7 +148,7 @@ func (p *packer) flush() {
 	}
 }
 
-// packs reports whether all that an execution is, but for its job, is what a bundle says.
+// packs reports whether a bundle can represent everything about an execution, except for its job.
 func packs(f fired) bool {
 	e := f.Execution
 	return !f.tally && e.Trigger == job.ByAPI && e.UniqueKey == "" && e.Payload == nil && e.Stall == 0 && e.ExpiresAt.IsZero() && hold(e) == 0
@@ -161,17 +161,18 @@ func together(a, b *job.Execution) bool {
 }
 
 const (
-	// isOpen is that the member u.id of the bundle b has not finished.
+	// isOpen is the condition that the member u.id of the bundle b has not finished.
 	isOpen = `b.open >> (get_byte(uuid_send(u.id), 12) >> 3) & 1 = 1`
 
-	// memberColumns are those of live, as the member u.id of the bundle b has them.
+	// memberColumns are those of live, with the values of the member u.id of the bundle b.
 	memberColumns = `u.id, u.id AS job, b.tenant, b.lane, b.class, b.part, b.priority, b.due_at, b.scheduled_at, b.max_attempts, b.timeout_ms, b.lease, b.worker, b.leased_at,
 		b.leased_at AS started_at, (b.lease > 0)::int AS attempt, 0 AS tries, 0 AS lost, 8::int2 AS trigger, 0::int8 AS nonce, 0::int2 AS hold, false AS tally,
 		NULL::uuid AS retry_of, NULL::bytea AS payload, NULL::timestamptz AS cancel_at, NULL::text AS unique_key, NULL::timestamptz AS expires_at, NULL::int8 AS stall_ms,
 		NULL::bytea AS progress, NULL::timestamptz AS progress_at, NULL::timestamptz AS parked_until,
 		coalesce(b.groups[array_position(b.ids, u.id)], 0) AS group_key, b.group_max, b.rate_count, b.rate_us, b.rate_burst`
 
-	// memberOf and inBundle, with an expression for an id between them, are the row of live that the member would be.
+	// memberOf and inBundle, with an expression for an id between them, give the row of live that the member would
+	// be.
 	memberOf = `SELECT ` + memberColumns + ` FROM (SELECT `
 	inBundle = ` AS id) u CROSS JOIN LATERAL (
 			SELECT * FROM bundles WHERE key BETWEEN (left(u.id::text, 28) || '00000000')::uuid AND u.id AND ids @> ARRAY[u.id] OFFSET 0
@@ -203,20 +204,20 @@ func unpacking(also string) string {
 		SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM held)`
 }
 
-// rower asks for one row: a connection, or a transaction.
+// rower queries one row: a connection, or a transaction.
 type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// marked reports whether an execution, or the job whose id it has, may be in a bundle.
+// marked reports whether an execution, or the job with the same id, may be in a bundle.
 func (s *database) marked(id [16]byte) bool { return s.packsAll || job.Bundled(id) }
 
-// unpack makes rows of live of the bundles that executions, or the jobs whose ids they have, are in.
+// unpack turns bundles that contain the executions, or the jobs with their ids, into rows of live.
 func unpack[T ~[16]byte](ctx context.Context, s *database, c rower, ids ...T) error {
 	return s.unpackBy(ctx, c, unpackSQL, marked(s, ids))
 }
 
-// marked are those of ids that may be in bundles.
+// marked returns the ids that may be in bundles.
 func marked[T ~[16]byte](s *database, ids []T) (out [][16]byte) {
 	for _, id := range ids {
 		if s.marked(id) {
@@ -226,7 +227,7 @@ func marked[T ~[16]byte](s *database, ids []T) (out [][16]byte) {
 	return out
 }
 
-// unpackBy unpacks by one of the two statements. Where a bundle was parted meanwhile, its outcome is seen the next time.
+// unpackBy unpacks with one of the two statements. If a bundle was split meanwhile, the next call handles the rest.
 func (s *database) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byte) error {
 	if len(ids) == 0 {
 		return nil
@@ -245,7 +246,7 @@ func (s *database) unpackBy(ctx context.Context, c rower, sql string, ids [][16]
 	}
 }
 
-// Unpack has executions that are free listed in the lanes of their groups.
+// Unpack makes free executions be listed in the lanes of their groups.
 func (s *leases) Unpack(ctx context.Context, ids []job.ExecutionID) error {
 	list := marked(s.database, ids)
 	if len(list) == 0 {
@@ -257,7 +258,7 @@ func (s *leases) Unpack(ctx context.Context, ids []job.ExecutionID) error {
 // givenBundlesSQL lists the bundles that leases gave.
 const givenBundlesSQL = "SELECT k.key FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key) WHERE l.lease = ANY ($1::int8[])"
 
-// unpackLeases makes rows of live of the bundles that leases gave.
+// unpackLeases turns the bundles given by leases into rows of live.
 func (s *database) unpackLeases(ctx context.Context, c interface {
 	rower
 	querier
@@ -270,10 +271,10 @@ func (s *database) unpackLeases(ctx context.Context, c interface {
 	return s.unpackBy(ctx, c, unpackSQL, keys)
 }
 
-// unpackMost limits how many bundles are unpacked at once where that can wait, well within a statement's time.
+// unpackMost limits how many bundles are unpacked at once if that can wait, well within a statement's time limit.
 const unpackMost = 1000
 
-// unpackOverdue makes rows of live of the bundles under leases whose time is up.
+// unpackOverdue turns bundles under overdue leases into rows of live.
 func (s *leases) unpackOverdue(ctx context.Context, c *pgxpool.Conn, slack time.Duration, leases *array) error {
 	rows, _ := c.Query(ctx, overdueBundlesSQL, slack, leases, unpackMost)
 	keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
@@ -283,7 +284,7 @@ func (s *leases) unpackOverdue(ctx context.Context, c *pgxpool.Conn, slack time.
 	return s.unpackBy(ctx, c, unpackSQL, keys)
 }
 
-// executionsOf are the executions of leases.
+// executionsOf returns the executions of leases.
 func executionsOf(ls []job.Lease) []job.ExecutionID {
 	out := make([]job.ExecutionID, len(ls))
 	for i := range ls {

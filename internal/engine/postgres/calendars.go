@@ -18,7 +18,7 @@ const (
 	jobsByIDSQL = "SELECT " + jobColumns + " FROM " + listedJobs + waits + " WHERE j.tenant = $1 AND j.id = ANY ($2::uuid[]) ORDER BY j.id"
 )
 
-// CalendarUsers lists those of some jobs that name a calendar, and the last one it looked at.
+// CalendarUsers lists those of some jobs that use a calendar, and the last one it examined.
 func (s *reads) CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error) {
 	var out []job.Job
 	var last job.ID

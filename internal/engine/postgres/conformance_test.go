@@ -54,6 +54,7 @@ func harness(with func(*postgres.Store)) enginetest.Harness {
 			return s, nil
 		},
 		Shared: true,
+		Behind: postgres.RunsBehind,
 		AgeSeals: func(t testing.TB, where string, by time.Duration) {
 			postgrestest.Exec(t, where, fmt.Sprintf("UPDATE audit_seals SET sealed_at = sealed_at - interval '%d seconds'", int(by.Seconds())))
 		},

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	copyFrom  = 50      // so many jobs go faster by COPY, although it takes more round trips
+	copyFrom  = 50      // the number of jobs from which COPY is faster, although it takes more round trips
 	copyBytes = 4 << 20 // sent at once, so that each COPY ends in time
-	races     = 5       // lost against other creations before one gives up
+	races     = 5       // lost races against other creations before giving up
 )
 
 // batch holds what one call creates.
 type batch struct {
 	all    []engine.Creation
-	chosen []int            // those to store, by their place
+	chosen []int            // those to store, by position
 	out    []engine.Created // the outcome of each of all
-	pages  *pages           // their rows, where there are many
+	pages  *pages           // their rows, if there are many
 }
 
-// CreateJobs stores each creation whole or not at all, and answers in their order.
+// CreateJobs stores each creation completely or not at all, and answers in their order.
 func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
 	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}
@@ -46,7 +46,7 @@ func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.C
 			open = append(open, i)
 		}
 	}
-	if len(open) > 0 { // the first with their key was refused, so that the key is free
+	if len(open) > 0 { // the first with their key was refused, so the key is free
 		rest := make([]engine.Creation, len(open))
 		for n, i := range open {
 			rest[n] = cs[i]
@@ -71,7 +71,7 @@ func compareScoped(a, b scoped) int {
 	return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.key, b.key))
 }
 
-// splitRepeats finds creations with an idempotency key that an earlier one of the call has.
+// splitRepeats finds creations with the idempotency key of an earlier one in the call.
 func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 	seen := map[scoped]int{}
 	repeats = map[int]int{}
@@ -88,7 +88,7 @@ func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 	return firsts, repeats
 }
 
-// answerRepeat answers a repeat from the outcome of the first with its key, if that says it.
+// answerRepeat answers a repeat from the outcome of the first with its key, if possible.
 func (b batch) answerRepeat(i, first int) bool {
 	f, same := b.out[first], b.all[i].Idempotency.Hash == b.all[first].Idempotency.Hash
 	if f.Taken != "" || f.Reused || f.Unique != nil || f.Over {
@@ -112,10 +112,9 @@ func notNil(b []byte) []byte {
 	return b
 }
 
-// create stores the chosen creations: all at once, hoping that nothing stands
-// in the way, unless unique keys are there to find that something does; else at
-// once after looking; else, if others got in between, one by one. Those of which
-// only so many may be are looked at, too: only what is stored is to count.
+// create stores the chosen creations: all at once, assuming that nothing conflicts, if there are no unique keys to
+// detect conflicts; else at once after looking; else, if others got in between, one by one. Creations under a maximum
+// number are looked at, too: only what is stored should count.
 func (s *jobs) create(ctx context.Context, b batch) error {
 	if len(b.chosen) == 0 {
 		return nil
@@ -163,7 +162,7 @@ type beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// look finds out what stands in the way of each creation, and stores those that nothing does.
+// look finds conflicts of each creation, and stores those without any.
 func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		known, err := b.claimKeys(ctx, tx)
@@ -196,7 +195,7 @@ func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 				continue
 			}
 			if taken.has(x) {
-				continue // this very call has been here before, and its answer was lost
+				continue // this very call was made before, and its answer was lost
 			}
 			out.Taken, out.Unique = taken.claim(x)
 			if out.Taken == "" && out.Unique == nil {
@@ -229,7 +228,7 @@ type answered struct {
 	answer []byte
 }
 
-// claimKeys takes the idempotency keys that are free, and returns what is known of the others.
+// claimKeys claims the free idempotency keys, and returns the earlier answers for the others.
 func (b batch) claimKeys(ctx context.Context, tx writer) (map[scoped]answered, error) {
 	keys := b.keys(idempotencyTable.arrays())
 	if keys.rows == 0 {
@@ -272,7 +271,7 @@ func (b batch) claimKeys(ctx context.Context, tx writer) (map[scoped]answered, e
 	return known, r.Close()
 }
 
-// claims are the job keys and unique keys in use, by those who have them, and the first jobs of creations that are stored.
+// claims holds the job keys and unique keys in use, with their holders, and the first jobs of stored creations.
 type claims struct {
 	keys   map[scoped]job.ID
 	unique map[scoped]engine.Incumbent
@@ -318,10 +317,10 @@ func (b batch) existing(ctx context.Context, tx pgx.Tx) (claims, error) {
 	return have, err
 }
 
-// has reports whether the creation is stored already: it is whole or not at all, so its first job says it.
+// has reports whether the creation is stored already: it is stored completely or not at all, so its first job tells.
 func (h claims) has(c *engine.Creation) bool { return len(c.Jobs) > 0 && h.ids[c.Jobs[0].ID] }
 
-// claim takes the creation's job keys and unique keys, or none of them, and says which are taken.
+// claim claims the creation's job keys and unique keys, or none of them, and returns those that are taken.
 func (h claims) claim(c *engine.Creation) (taken string, held []engine.Incumbent) {
 	var mine []scoped
 	for _, j := range c.Jobs {

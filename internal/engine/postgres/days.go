@@ -13,7 +13,7 @@ const daysAhead = 3
 
 func dayTable(day time.Time) string { return "executions_" + day.Format("20060102") }
 
-// prepareDays makes the tables of today and the coming days that are missing, and says how many.
+// prepareDays creates missing tables of today and the coming days, and returns how many.
 func prepareDays(ctx context.Context, c *pgx.Conn) (made int, err error) {
 	var now time.Time
 	var have []string
@@ -42,14 +42,14 @@ func prepareDays(ctx context.Context, c *pgx.Conn) (made int, err error) {
 	return made, nil
 }
 
-// makeDay makes a day's table, by a function of the tables' owner: who calls it may own none.
+// makeDay creates a day's table, with a function of the tables' owner: the caller may own none.
 func makeDay(ctx context.Context, c querier, day time.Time) error {
 	rows, _ := c.Query(ctx, "SELECT carillon_make_day($1)", day)
 	_, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 	return err
 }
 
-// withDays runs f, which inserts into executions, and once more if the day's table was missing.
+// withDays runs f, which inserts into executions, and again if the day's table was missing.
 func withDays(ctx context.Context, c *pgxpool.Conn, f func() error) error {
 	err := f()
 	if !isCode(err, checkViolation) {

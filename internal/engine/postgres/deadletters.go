@@ -17,12 +17,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
-// plain makes a text one that the database can hold.
+// plain removes from a text what the database cannot store.
 func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// deadFound returns the part of a filter of dead letters that an index answers, deadChosen the rest.
+// deadFound returns the part of a filter of dead letters that an index handles, deadChosen the rest.
 func deadFound(f engine.DeadLetterFilter, ps *params) string {
 	w := "d.tenant = " + ps.add(string(f.Tenant))
 	if !f.Job.IsZero() {
@@ -73,7 +73,7 @@ func deadListing[T any](f engine.DeadLetterFilter) listing[T] {
 	return l
 }
 
-// listDeadLetters lists dead letters, and ends early where few of very many are chosen.
+// listDeadLetters lists dead letters, and ends early if few of very many match.
 func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	l := deadListing[job.DeadLetter](f)
 	l.scan = scanDeadLetter
@@ -90,7 +90,7 @@ func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, 
 	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// DeadLetters lists dead letters with their whole error history, latest first.
+// DeadLetters lists dead letters with their whole error history, newest first.
 func (s *reads) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	if p.Bounded && f.Execution.IsZero() {
 		return s.listDeadLetters(ctx, f, p)
@@ -175,7 +175,7 @@ func addErrors(ctx context.Context, c asker, t tenant.ID, ds []job.DeadLetter) e
 	return nil
 }
 
-// exhumeSQL compares the tenant in a way that no index serves: the ids are to drive it.
+// exhumeSQL compares the tenant in a way that no index serves: the ids should drive it.
 const (
 	exhumeSQL = `
 		DELETE FROM dead_letters d USING unnest($2::uuid[]) u(id)
@@ -197,7 +197,7 @@ const (
 		WHERE d.execution = ANY (ARRAY[u.id]) AND d.redrive_at <= now()`
 )
 
-// Discard forgets dead letters, and answers with how many there were.
+// Discard discards dead letters, and returns how many there were.
 func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	var discarded int
 	var out engine.Created
@@ -215,7 +215,7 @@ func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID,
 	return discarded, out, err
 }
 
-// Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.
+// Redrivable lists up to limit dead letters of any tenant that are due for an automatic redrive.
 func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
 	var out []job.Execution
 	err := s.ask(ctx, "find what is to be redriven", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -227,7 +227,7 @@ func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 	return out, err
 }
 
-// Postpone puts off for a while those that Redrivable lists.
+// Postpone postpones for a while those that Redrivable lists.
 func (s *reads) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
 	if len(ids) == 0 {
 		return nil

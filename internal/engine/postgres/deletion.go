@@ -20,7 +20,7 @@ const (
 		WHERE tenant = $1 AND id = $2 AND state <> 4`
 	// unplanSQL waits for a fire of the job, or keeps the next one from finding it.
 	unplanSQL = "UPDATE schedules SET next_run_at = NULL, active = false, revision = revision + 1 WHERE part = $1 AND job = $2 AND tenant = $3"
-	// cancelSQL cancels up to $4 executions of a deleted job. What is deleted stays so, and needs no lock here.
+	// cancelSQL cancels up to $4 executions of a deleted job. A deleted job stays so, and needs no lock here.
 	cancelSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
@@ -33,12 +33,13 @@ const (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		` + ofGone
-	// leftSQL counts the executions of a job that wait: after cancelSQL its own fire does not.
+	// leftSQL counts the waiting executions of a job: after cancelSQL its own fire is not among them.
 	restSQL = "SELECT id FROM operations WHERE tenant = $1 AND kind = $2 AND spec = $3 AND finished_at IS NULL ORDER BY created_at LIMIT 1"
 	leftSQL = "SELECT count(*) FROM (SELECT 1 FROM live WHERE job = $2 AND tally AND tenant = $1 AND lease <= 0 LIMIT $3) v"
 )
 
-// DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
+// DeleteJob marks a job deleted, cancels as many of its waiting executions as one transaction may, and leaves running
+// ones alone.
 func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
 	err := s.change(ctx, "delete a job", d.Entry, func(ctx context.Context, c writer) error {
@@ -75,6 +76,9 @@ func (s *jobs) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.D
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return rest, nil, err
 	}
+	if err := sqlstore.Unused(transaction{ctx: ctx, c: tx}, t, d.Job); err != nil { // now that no version can be stored that uses it
+		return rest, nil, err
+	}
 	if d.Rest == nil || len(ended) < most {
 		return rest, ended, nil
 	}
@@ -89,7 +93,7 @@ func (s *jobs) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.D
 	return o.ID, ended, sqlstore.AddOperation(transaction{ctx: ctx, c: tx}, &o)
 }
 
-// CancelWaiting cancels executions of a deleted job that wait.
+// CancelWaiting cancels waiting executions of a deleted job.
 func (s *jobs) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
 	err = s.write(ctx, "cancel what waits of a deleted job", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {

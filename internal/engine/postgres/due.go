@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// duePiece limits how many rows one statement counts: some 50 ms, or a second where the table must be read beside the index.
+	// duePiece limits how many rows one statement counts: some 50 ms, or a second if it must read the table, too.
 	duePiece = 25_000
 
-	// countDueSQL counts the rows behind a place in the index of lanes, up to so many, by the lane's number and priority. Its
-	// last row is the place where it ended; there is none where it came to the end. It reads nothing of the table but one row
-	// for each lane, for its tenant and class: two of these may share a number, and are then counted as the first.
+	// countDueSQL counts a limited number of rows after a position in the index of lanes, by the lane's number and
+	// priority. Its last row is the position where it ended; there is none at the end. It reads from the table only
+	// one row for each lane, for its tenant and class: two of these may share a number, and are then counted as the
+	// first.
 	countDueSQL = `
 		WITH p AS MATERIALIZED (
 			SELECT lane, group_key, priority, due_at, id FROM live
@@ -30,21 +31,17 @@ const (
 		UNION ALL
 		(SELECT lane, priority, 0, '', '', group_key, due_at, id FROM p OFFSET $6::int8 - 1)`
 
-	// countDueBundlesSQL counts what is in bundles: all of one that waits, what has not finished of one that is leased.
+	// countDueBundlesSQL counts executions in bundles: all of a waiting bundle, and the unfinished ones of a leased
+	// bundle.
 	countDueBundlesSQL = `
 		SELECT tenant, class, priority, sum(CASE WHEN lease = 0 THEN cardinality(ids) ELSE length(replace(open::bit(64)::text, '0', '')) END)::int8
 		FROM bundles WHERE due_at <= now() GROUP BY tenant, class, priority`
+
+	// countDependentSQL counts what waits for the jobs that its own depends on: of each job one at most.
+	countDependentSQL = "SELECT tenant, class, priority, count(*) FROM live WHERE hold = 2 AND lease <= 0 AND due_at <= now() GROUP BY tenant, class, priority"
 )
 
-// countHeldSQL counts what the pauses of jobs hold back.
-var countHeldSQL = `
-	SELECT j.tenant, v.class, v.priority, count(*) FROM tenants t
-	CROSS JOIN LATERAL (SELECT tenant, id FROM jobs WHERE tenant = t.id AND state = 2 OFFSET 0) j
-	CROSS JOIN LATERAL (SELECT s.id FROM (` + scheduledRows("j.tenant", "j.id") + `) s WHERE s.hold <> 0 AND s.lease <= 0 AND s.due_at <= now() OFFSET 0) s
-	CROSS JOIN LATERAL (SELECT class, priority FROM live WHERE id = s.id OFFSET 0) v
-	GROUP BY j.tenant, v.class, v.priority`
-
-// duePlace is a place in the index of lanes.
+// duePlace is a position in the index of lanes.
 type duePlace struct {
 	lane, group int64
 	priority    int16
@@ -52,9 +49,9 @@ type duePlace struct {
 	id          [16]byte
 }
 
-// CountDue counts all executions that are due, not held back, and have not finished.
+// CountDue counts all executions that are due, not held back, and unfinished.
 func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
-	out, err := s.countBy(ctx, "count what is due in bundles", countDueBundlesSQL) // first: what is unpacked meanwhile is counted twice, and not missed
+	out, err := s.countBy(ctx, "count what is due in bundles", countDueBundlesSQL) // first: executions unpacked meanwhile are counted twice, rather than missed
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +61,15 @@ func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 			return nil, err
 		}
 	}
-	held, err := s.countBy(ctx, "count what is held back", countHeldSQL)
-	for k, n := range held {
-		out[k] = max(0, out[k]-n)
+	held, err := s.countHeld(ctx, heldSteps)
+	if err != nil {
+		return out, err
+	}
+	dependent, err := s.countBy(ctx, "count what waits for other jobs", countDependentSQL)
+	for _, counts := range []map[engine.DueKey]int{held, dependent} {
+		for k, n := range counts {
+			out[k] = max(0, out[k]-n)
+		}
 	}
 	return out, err
 }
@@ -75,7 +78,7 @@ func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 func (s *leases) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
-		out = map[engine.DueKey]int{} // a look that is repeated starts over
+		out = map[engine.DueKey]int{} // a repeated query starts over
 		rows, _ := c.Query(ctx, sql)
 		var k engine.DueKey
 		var n int
@@ -88,7 +91,7 @@ func (s *leases) countBy(ctx context.Context, doing, sql string) (map[engine.Due
 	return out, err
 }
 
-// countDuePiece adds the rows behind a place, up to so many, and says where they end; nil: there are no more.
+// countDuePiece adds a limited number of rows after a position, and returns where they end; nil: there are no more.
 func (s *leases) countDuePiece(ctx context.Context, from duePlace, most int64, out map[engine.DueKey]int) (end *duePlace, err error) {
 	type part struct {
 		engine.DueKey
@@ -96,7 +99,7 @@ func (s *leases) countDuePiece(ctx context.Context, from duePlace, most int64, o
 	}
 	var parts []part
 	err = s.ask(ctx, "count what is due", func(ctx context.Context, c *pgxpool.Conn) error {
-		parts, end = nil, nil // a look that is repeated starts over
+		parts, end = nil, nil // a repeated query starts over
 		var due any = "-infinity"
 		if !from.due.IsZero() {
 			due = from.due

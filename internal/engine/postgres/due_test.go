@@ -84,3 +84,77 @@ func TestDueAtScale(t *testing.T) {
 	exec(t, c, "VACUUM live")
 	measure("in rows, after a vacuum", n/10*9)
 }
+
+// holdSomeSQL adds executions of a paused job: every second was triggered by hand, which pauses do not
+// hold back, and every tenth is not due.
+const holdSomeSQL = `
+	INSERT INTO live (lane, due_at, scheduled_at, nonce, id, job, max_attempts, part, priority, trigger, hold, lease, tally, tenant, class)
+	SELECT v.lane, CASE WHEN i % 10 = 0 THEN now() + interval '1 h' ELSE v.due_at END, now() - interval '1 s' * (i / 2 * 2), CASE WHEN i % 2 = 1 THEN i ELSE 0 END, gen_random_uuid(), v.job, 4, v.part,
+		5 + i % 3, 1, 1, 0, true, v.tenant, v.class
+	FROM generate_series(1, $2::bigint) i, (SELECT * FROM live WHERE id = $1) v`
+
+// What pauses hold is counted in pieces that end within a job and between jobs; none is missed or counted twice.
+func TestHeldIsCountedInPieces(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	rows := []int{0, 1, 2, 3, 9, 10, 11, 60, 61, 4, 5}
+	made := creation(t, s, len(rows)+1)
+	store(t, s, made)
+	c := direct(t, s)
+	if err := s.Unpack(t.Context(), ids(made)); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for i, n := range rows {
+		id := [16]byte(made.Jobs[i].ID)
+		exec(t, c, holdSomeSQL, id, n)
+		exec(t, c, "UPDATE live SET hold = 1 WHERE id = $1", id)
+		exec(t, c, "UPDATE jobs SET state = 2 WHERE id = $1", id)
+		want += 1 + n/2 - n/10 // its own; those of no nonce; but for what is due later
+	}
+	exec(t, c, "UPDATE live SET hold = 1 WHERE id = $1", [16]byte(made.Jobs[len(rows)].ID)) // as one whose job was resumed just now
+	type steps = []struct{ jobs, rows int }
+	for _, by := range []steps{heldSteps, {{1, 1}}, {{3, 2}, {2, 5}, {1, 7}}, {{4, 10}}, {{11, 1}, {11, 30}}, {{12, 61}}} {
+		got := must[map[engine.DueKey]int](t)(s.countHeld(t.Context(), by))
+		sum := 0
+		for _, n := range got {
+			sum += n
+		}
+		if whole := must[map[engine.DueKey]int](t)(s.countHeld(t.Context(), steps{{1000, 1000}})); sum != want || !maps.Equal(got, whole) {
+			t.Errorf("by %v: %d are held, in %d counts; want %d in %d", by, sum, len(got), want, len(whole))
+		}
+	}
+}
+
+// However many a paused job holds, each statement that counts them keeps to the timeout of servers. A million: CARILLON_DUE=1000000
+func TestHeldAtScale(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("CARILLON_DUE"))
+	few := 60_000
+	if testing.Short() {
+		few = 16_000
+	}
+	n = cmp.Or(n, few)
+	s := fresh(t)
+	made := creation(t, s, 1)
+	store(t, s, made)
+	if err := s.Unpack(t.Context(), ids(made)); err != nil {
+		t.Fatal(err)
+	}
+	c := direct(t, s)
+	exec(t, c, "SET synchronous_commit = off")
+	for i := 0; i < n; i += 50_000 {
+		exec(t, c, `
+			INSERT INTO live (lane, due_at, scheduled_at, nonce, id, job, max_attempts, part, priority, trigger, hold, tenant, class)
+			SELECT v.lane, v.due_at, now() - interval '1 s' * i, 0, gen_random_uuid(), v.job, 4, v.part, 5, 1, 1, v.tenant, v.class
+			FROM generate_series($2::bigint, $3::bigint) i, (SELECT * FROM live WHERE id = $1) v`, [16]byte(made.Jobs[0].ID), i+1, min(i+50_000, n))
+	}
+	exec(t, c, "UPDATE live SET hold = 1 WHERE id = $1", [16]byte(made.Jobs[0].ID))
+	exec(t, c, "ANALYZE live")
+	exec(t, c, "UPDATE jobs SET state = 2")
+	product(t, s)
+	begun := time.Now()
+	if left := due(t, s); left != 0 {
+		t.Errorf("%d of %d held executions count as due", left, n)
+	}
+	t.Logf("%d are held, counted in %v", n, time.Since(begun))
+}

@@ -7,15 +7,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// jobDeleted is the ending of what is CANCELLED because its job was deleted.
+// jobDeleted is the end of executions that are CANCELLED because their job was deleted.
 var jobDeleted = engine.EncodeEnd(job.JobDeleted, nil)
 
-// What the statements that end executions have in common.
+// Common parts of the statements that end executions.
 const (
-	// doomedSQL finds, of the jobs of what was asked for, those that are deleted, and those that are paused.
-	// The lock makes a deletion or a pause wait, and then it sees what this returned to the
-	// queue; or this waits for the deletion, and then sees that. It is taken in the
-	// order in which jobs fire.
+	// doomedSQL finds the deleted and the paused jobs of the given executions. The lock makes a deletion or a pause
+	// wait, and then it sees what this returned to the queue; or this waits for the deletion, and then sees that. It
+	// is taken in the order in which jobs fire.
 	doomedSQL = `inactive AS MATERIALIZED (
 			SELECT a.job, j.state FROM (SELECT DISTINCT tenant, job FROM asked ORDER BY tenant, job) a
 			CROSS JOIN LATERAL (SELECT state FROM jobs WHERE tenant = a.tenant AND id = a.job OFFSET 0 FOR SHARE) j
@@ -24,13 +23,14 @@ const (
 			SELECT job FROM inactive WHERE state = 4
 		)`
 
-	// heldBack is hold of what returns to the queue: the pause of its job holds what its schedule fired.
+	// heldBack is hold for executions that return to the queue: the pause of their job holds those that its schedule
+	// fired.
 	heldBack = `CASE WHEN v.nonce = 0 AND v.job IN (SELECT job FROM inactive WHERE state = 2) THEN 1::int2 ELSE v.hold END`
 
-	// backSQL returns what was asked for to the queue, uncharged, or ends it as
-	// CANCELLED: what is of a deleted job ($3 is jobDeleted), and what was asked to
-	// stop. Either is an event of it. What was leased only this once has then never started. The lock on
-	// each row, taken after those on the jobs, makes a cancel wait, or be seen. What is parked is its target's to end.
+	// backSQL returns executions to the queue, uncharged, or ends them as CANCELLED: those of a deleted job ($3 is
+	// jobDeleted), and those asked to stop. Either is recorded as an event. An execution leased only this once has
+	// then never started. The lock on each row, taken after those on the jobs, makes a cancel wait, or be seen.
+	// Parked executions are left to their targets.
 	backSQL = doomedSQL + `, held AS MATERIALIZED (
 			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending, v.tenant, v.attempt, v.worker
 			FROM (SELECT id, token, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
@@ -50,11 +50,11 @@ const (
 		SELECT ` + readyColumns + ` FROM back v
 		UNION ALL ` + goneAsReady
 
-	// startedBefore is started_at without the attempt that is handed back.
+	// startedBefore is started_at without the attempt that is released.
 	startedBefore = `CASE WHEN v.attempt = 1 AND v.started_at = v.leased_at THEN NULL ELSE v.started_at END`
 
-	// goneRow holds what endSQL needs of a row that leaves live as it is; status,
-	// attempt, tries, lost, token, result and ending come beside it.
+	// goneRow lists what endSQL needs, unchanged, of a row that leaves live; status, attempt, tries, lost, token,
+	// result and ending are added to it.
 	goneRow  = goneRest + `, v.started_at`
 	goneRest = goneUnheld + `, v.worker, v.leased_at`
 	// goneUnheld holds the columns of a row that was never leased.
@@ -63,6 +63,9 @@ const (
 	// endSQL makes history of those of gone that have ended, and tallies them, in
 	// an order that all have in common. Most have one attempt, which began when
 	// they did, and keep no second instant.
+	// Those that belong to runs of workflows, whose trigger is 7, leave a mark for the run. Those of jobs on which others depend leave a
+	// mark for each of these; where no job depends on any, gone is not read for that: the condition on
+	// parent is true for every row, and keeps to the index.
 	endSQL = `past AS (
 			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, leased_at, finished_at, attempt, tries, lost,
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally)
@@ -85,24 +88,39 @@ const (
 			SELECT tenant, job, ` + bucket + `, count(*)
 			FROM x WHERE started_at IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 			ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = d.n + EXCLUDED.n
+		), marked AS (
+			INSERT INTO run_marks (execution, run, place, tenant, status, started_at, finished_at, result, ending)
+			SELECT g.id, m.run, m.place, g.tenant, g.status, g.started_at, now(), g.result, g.ending
+			FROM (SELECT * FROM gone WHERE trigger = 7 AND status >= 10 OFFSET 0) g
+			CROSS JOIN LATERAL (SELECT run, place FROM run_members WHERE execution = g.id OFFSET 0) m
+			ON CONFLICT (execution, place) DO NOTHING
+			RETURNING execution, run
+		), tokens AS (
+			INSERT INTO edge_marks (child, execution, tenant, parent, status, at)
+			SELECT e.child, g.id, g.tenant, g.job, g.status, now()
+			FROM (SELECT id, tenant, job, status FROM gone WHERE (SELECT EXISTS (SELECT 1 FROM job_edges WHERE parent > '00000000-0000-0000-0000-000000000000')) AND status >= 10 AND status <> 14 OFFSET 0) g
+			CROSS JOIN LATERAL (SELECT child FROM job_edges WHERE tenant = g.tenant AND parent = g.job OFFSET 0) e
+			ON CONFLICT (child, execution) DO NOTHING
+			RETURNING execution
 		)`
 
-	// burySQL makes dead letters of those of gone that have failed for good, as
-	// job.Dead has it: dead is the reason where the error alone says it, else NULL.
+	// burySQL makes dead letters of failed executions in gone, following job.Dead: dead is the reason if the error
+	// alone determines it, else NULL.
 	burySQL = `buried AS (
 			INSERT INTO dead_letters (execution, tenant, job, at, reason, message, redrive_at)
 			SELECT id, tenant, job, now(), coalesce(dead, CASE WHEN tries >= max_attempts THEN 'ATTEMPTS_EXHAUSTED' ELSE 'NOT_RETRYABLE' END), message, redrive_at
 			FROM gone WHERE status IN (11, 12)
 		)`
 
-	// ofGone selects those of gone that have ended; collectEnded reads it.
+	// ofGone selects the ended executions in gone; collectEnded reads it.
 	ofGone = `SELECT id, tenant, job, trigger, scheduled_at, status FROM gone`
 
-	// goneAsReady is ofGone in the place of readyColumns, for a statement that also answers with what is ready: the status, negative,
-	// as the priority, the job as the class, the scheduled time as when it is due, and the trigger as the group. partEnded parts them.
+	// goneAsReady is ofGone in the columns of readyColumns, for a statement that also returns ready executions: the
+	// negative status as the priority, the job as the class, the scheduled time as the due time, and the trigger as
+	// the group. partEnded separates them.
 	goneAsReady = `SELECT id, tenant, part, job::text, -status, scheduled_at, trigger::int8, NULL, NULL, NULL, NULL FROM gone`
 
-	// micros computes how long an execution x took, as job.Execution does, and bucket is job.Bucket of that.
+	// micros computes how long an execution x took, like job.Execution; bucket is job.Bucket of that.
 	micros = `greatest(0, extract(epoch FROM x.finished_at - x.started_at) * 1000000)`
 	bucket = `floor(ln(greatest(1, ` + micros + `)::float8) / ln(1.1::float8))::int2`
 )
@@ -118,7 +136,7 @@ func collectEnded(rows pgx.Rows, err error) ([]engine.Ended, error) {
 	})
 }
 
-// collectBack reads what backSQL answers with: what is ready, and what ended.
+// collectBack reads the result of backSQL: ready executions, and ended ones.
 func collectBack(rows pgx.Rows, err error) ([]job.Ready, []engine.Ended, error) {
 	all, err := collectReady(rows, err)
 	if err != nil {
@@ -127,7 +145,7 @@ func collectBack(rows pgx.Rows, err error) ([]job.Ready, []engine.Ended, error) 
 	return partEnded(all)
 }
 
-// partEnded parts what is ready from what ended.
+// partEnded separates ready executions from ended ones.
 func partEnded(all []job.Ready) (ready []job.Ready, ended []engine.Ended, err error) {
 	ready = all[:0]
 	for _, r := range all {

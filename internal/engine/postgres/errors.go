@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// The SQLSTATEs on which this package decides.
+// The SQLSTATEs that this package acts on.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -36,7 +36,7 @@ const (
 
 const retries = 3
 
-// write runs f on a connection of the hot path, and again where the database chose it to give way.
+// write runs f on a connection of the hot path, and again if the database aborted it to resolve a conflict.
 func (s *database) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.hot, f)
 	err := s.run(ctx, pool, false, doing, f)
@@ -58,9 +58,9 @@ func (s *database) look(ctx context.Context, doing string, f func(context.Contex
 	return s.run(ctx, pool, true, doing, f)
 }
 
-// run runs f, and again what may be: all where the database chose it to give
-// way, and what only reads once where the connection was dead. Whatever ended
-// that one has most likely ended its neighbours, so that all are made again.
+// run runs f, and retries if that is safe: always if the database aborted it to resolve a conflict, and read-only
+// calls once if the connection was dead. Whatever ended that connection has probably ended the others, so all are
+// reopened.
 func (s *database) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -92,7 +92,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, 
 	}
 }
 
-// hitting runs f, one statement that commits by itself, so that a failpoint is hit before its commit.
+// hitting runs f, one statement that commits by itself, with a failpoint before its commit.
 func hitting(ctx context.Context, c *pgx.Conn, name string, f func() error) error {
 	if !failpoint.On {
 		return f()
@@ -105,7 +105,7 @@ func hitting(ctx context.Context, c *pgx.Conn, name string, f func() error) erro
 	})
 }
 
-// dropped reports whether the connection ended, by the server's word or without one.
+// dropped reports whether the connection ended, with or without a message of the server.
 func dropped(err error) bool {
 	var connect *pgconn.ConnectError
 	if err == nil || errors.As(err, &connect) {
@@ -120,13 +120,13 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &p) && p.Code == code
 }
 
-// translate says what was being done, and gives the driver's errors the names that callers know.
+// translate adds what was being done, and maps the driver's errors to those that callers know.
 func translate(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-	case isCode(err, queryCanceled), isCode(err, lockNotAvailable): // a timeout of the server's: it answers, but not this
+	case isCode(err, queryCanceled), isCode(err, lockNotAvailable): // a timeout of the server: it answers, but not this
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrTooSlow, err)
 	case isCode(err, undefinedTable):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrSchema, err)
@@ -136,7 +136,7 @@ func translate(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// unavailable reports whether the server cannot be reached, is going down, is full or is too slow.
+// unavailable reports whether the server is unreachable, shutting down, full or too slow.
 func unavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

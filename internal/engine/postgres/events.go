@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Events lists what was kept of an execution as it happened, the first thing first.
+// Events lists the recorded events of an execution, oldest first.
 func (s *reads) Events(ctx context.Context, t tenant.ID, x job.ExecutionID) ([]job.Event, error) {
 	var out []job.Event
 	err := s.look(ctx, "list events", func(ctx context.Context, c *pgxpool.Conn) error {

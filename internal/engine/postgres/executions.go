@@ -26,7 +26,7 @@ const (
 		v.cancel_at, v.class, CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END AS leased_at,
 		v.unique_key, v.expires_at, v.timeout_ms, v.stall_ms, v.progress, v.progress_at, ` + groupColumns
 	liveRow     = "SELECT " + liveColumns + " FROM live v"
-	packedRow   = "SELECT " + liveColumns + " FROM " // what is packed
+	packedRow   = "SELECT " + liveColumns + " FROM " // packed executions
 	pastColumns = `v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending,
 		NULL::timestamptz AS cancel_at, NULL::text AS class, coalesce(v.leased_at, v.started_at) AS leased_at,
@@ -73,7 +73,7 @@ func scanExecution(row pgx.CollectableRow) (job.Execution, error) {
 	return x.decode()
 }
 
-// One statement is one snapshot: an execution that finishes meanwhile is in one of the two.
+// One statement is one snapshot: an execution that finishes meanwhile is in exactly one of the two.
 const executionSQL = `
 	SELECT ` + executionColumns + `
 	FROM (` + liveRow + ` WHERE v.id = $2 AND v.tenant = $1 UNION ALL ` + packedRow + `(` + memberOf + `$2::uuid` + inBundle + `) v WHERE v.tenant = $1 UNION ALL ` + pastRow + ` WHERE v.id = $2 AND v.tenant = $1) v
@@ -112,7 +112,7 @@ func (s *reads) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) (
 	return out, err
 }
 
-// exists is ErrNotFound where the tenant has no such execution.
+// exists returns ErrNotFound if the tenant has no such execution.
 func exists(ctx context.Context, c *pgxpool.Conn, t tenant.ID, id job.ExecutionID) error {
 	var has bool
 	err := c.QueryRow(ctx, `

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// expireSQL passes over what someone else is about to lease, release or cancel.
+// expireSQL skips executions that someone else is about to lease, release or cancel.
 const expireSQL = `
 	WITH late AS MATERIALIZED (
 		SELECT id FROM live WHERE expires_at IS NOT NULL AND expires_at <= now() AND started_at IS NULL AND lease <= 0
@@ -19,7 +19,7 @@ const expireSQL = `
 	), ` + endSQL + `
 	` + ofGone
 
-// Expire ends up to limit executions that have never started and whose time to start has passed.
+// Expire ends up to limit executions that never started and whose time to start has passed.
 func (s *leases) Expire(ctx context.Context, limit int) (expired []engine.Ended, err error) {
 	err = s.write(ctx, "expire executions", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// found gives the driver's word for nothing the name that callers know.
+// found maps the driver's "no rows" to the error that callers know.
 func found(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return engine.ErrNotFound
@@ -21,7 +21,7 @@ func found(err error) error {
 	return err
 }
 
-// params are the parameters of a statement that is put together.
+// params holds the parameters of a statement under construction.
 type params []any
 
 // add adds a parameter and returns how the statement names it.
@@ -30,36 +30,44 @@ func (p *params) add(v any) string {
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-// jobsFound returns the part of a filter of jobs that an index answers: those of a name, those that are paused or deleted, those of a type
-// but for the IMMEDIATE ones, or all of the tenant.
+// jobsFound returns the part of a filter of jobs that an index handles: by name, state (paused or deleted), type
+// (except IMMEDIATE), or all of the tenant.
 func jobsFound(f engine.JobFilter, ps *params) string {
 	w := "j.tenant = " + ps.add(string(f.Tenant))
 	switch {
+	case f.Workflows:
+		w += ofWorkflow
 	case f.Name != "":
 		w += " AND j.name = " + ps.add(f.Name)
 	case f.State == job.Paused || f.State == job.Deleted:
 		w += fmt.Sprintf(" AND j.state = %d", f.State)
 	case f.ScheduleType != 0 && f.ScheduleType != job.Immediate:
-		w += fmt.Sprintf(" AND j.kind = %d", f.ScheduleType)
+		w += fmt.Sprintf(" AND j.kind = %d AND j.state <> 5", f.ScheduleType)
 	}
 	return w
 }
 
-// jobsChosen is all that is to hold for a filter of jobs beside the tenant. Where few are late they are looked up; where many
-// are, they are met on the way through all.
+// ofWorkflow holds for workflows, whose targets begin with engine.WorkflowMark.
+const ofWorkflow = ` AND substring(j.target FROM 1 FOR 15) = '\x7b226b223a22776f726b666c6f7722'::bytea`
+
+// jobsChosen returns all conditions of a filter of jobs besides the tenant. If few jobs are late they are looked up;
+// if many are, they are found on the way through all.
 func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	switch f.State {
 	case 0:
-		w += " AND j.state <> 4"
+		w += " AND j.state < 4"
 	case job.Active:
-		w += " AND j.state = 1 AND (j.next_run_at IS NOT NULL OR " + lives + ")"
+		w += " AND j.state = 1 AND (j.kind = 5 OR j.next_run_at IS NOT NULL OR " + lives + ")"
 	case job.Completed:
-		w += " AND (j.state = 3 OR j.state = 1 AND j.next_run_at IS NULL AND NOT " + lives + ")"
+		w += " AND (j.state = 3 OR j.state = 1 AND j.kind <> 5 AND j.next_run_at IS NULL AND NOT " + lives + ")"
 	default:
 		w += " AND j.state = " + ps.add(int16(f.State))
 	}
 	if f.ScheduleType != 0 {
 		w += " AND j.kind = " + ps.add(int16(f.ScheduleType))
+	}
+	if f.Workflows {
+		w += ofWorkflow
 	}
 	if f.Tag != "" {
 		w += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
@@ -87,11 +95,12 @@ func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	return w
 }
 
-// lateJobs are the schedules whose instant has come before one and has not fired: a look into the index for each partition.
+// lateJobs selects the schedules whose instant came before a given one and has not fired, with an index lookup for
+// each partition.
 const lateJobs = `FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
 	SELECT s.job FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < `
 
-// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+// fewLate reports whether late jobs are wanted and few enough are late to look them up one by one.
 func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
@@ -102,7 +111,7 @@ func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err e
 	return few, err
 }
 
-// anywhere is the pattern of what holds a text.
+// anywhere returns the pattern of texts that contain a text.
 func anywhere(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }
@@ -151,7 +160,7 @@ func (s *jobs) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) 
 	return out, err
 }
 
-// listJobs lists jobs, and ends early where few of very many are chosen.
+// listJobs lists jobs, and ends early if few of very many match.
 func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	l := listing[job.Job]{table: "jobs j", from: listedJobs, key: []string{"j.id"}, scan: scanJob}
 	l.where = jobsFound(f, &l.params)
@@ -170,7 +179,7 @@ func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) 
 	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// total counts what a FROM and WHERE choose; past TotalExact it takes the planner's word.
+// total counts what a FROM and WHERE select; beyond TotalExact it uses the planner's estimate.
 func total(ctx context.Context, c *pgxpool.Conn, from string, ps params) (engine.Total, error) {
 	var t engine.Total
 	err := c.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 %s LIMIT %d) t", from, engine.TotalExact+1), ps...).Scan(&t.Count)

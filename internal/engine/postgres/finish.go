@@ -11,26 +11,23 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Whatever follows, the row goes, in one pass over all of a batch: two passes,
-// one for what ends and one for what is retried, would lock rows in two
-// orders. What is retried comes back as a new row, which costs no more than
+// Whatever follows, the row is removed, in one pass over the whole batch: two passes, one for what ends and one for
+// what is retried, would lock rows in two orders. What is retried comes back as a new row, which costs no more than
 // an update that moves it in the lane.
 //
-// Only what is to be retried asks whether its job was deleted meanwhile, or it
-// was asked to stop; the attempt then failed all the same.
-// What is to be retried because its worker asked for that ends as CANCELLED there,
-// and leaves an event, by which the same outcome again is known.
-// A success may have been decided without reading the execution, so that its
-// count of failures is the row's. What was applied is listed only if something was not,
-// and what ended though it was to be retried.
+// Only what is to be retried asks whether its job was deleted meanwhile, or it was asked to stop; the attempt then
+// failed all the same. What is to be retried because its worker asked for that ends as CANCELLED there, and leaves an
+// event, by which the same outcome again is known. A success may have been decided without reading the execution, so
+// that its count of failures is the row's. What was applied is listed only if something was not, and what ended
+// though it was to be retried.
 const (
-	// succeedSQL is for a batch of which nothing failed and nothing is retried: most are.
+	// succeedSQL is for the most common batch: nothing failed and nothing is retried.
 	succeedSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::uuid[]) f(id, token, status, tries, result, ending, worker)
 			` + finishing + `
 			RETURNING f.status, ` + finished + `, ` + ended + ` AS ending
-		), ` + endSQL + appliedSQL + `, NULL::uuid[], NULL::int8[], NULL::int2[] FROM gone`
+		), ` + endSQL + appliedSQL + `, NULL::uuid[], NULL::int8[], NULL::int2[]` + marksSQL + ` FROM gone`
 	finishSQL = `
 		WITH asked AS MATERIALIZED (
 			SELECT v.tenant, v.job FROM unnest($1::uuid[], $2::int8[], $3::int2[]) f(id, token, status)
@@ -63,13 +60,15 @@ const (
 		), expelled AS (
 			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
 			ON CONFLICT (worker, execution, token) DO UPDATE SET kind = 2, at = now()
-		)` + appliedSQL + `, array_agg(id) FILTER (WHERE status <> meant), array_agg(token) FILTER (WHERE status <> meant), array_agg(status) FILTER (WHERE status <> meant) FROM gone`
+		)` + appliedSQL + `, array_agg(id) FILTER (WHERE status <> meant), array_agg(token) FILTER (WHERE status <> meant), array_agg(status) FILTER (WHERE status <> meant)` + marksSQL + ` FROM gone`
 	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)`
 	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
-	// ended gives the reason: what stops because it was asked to says what the cancel said.
+	// ended returns the reason: an execution that was asked to stop ends with the reason of the cancel.
 	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END`
+	// marksSQL lists the executions that left marks for runs, and these runs; and those that left marks for jobs that depend on theirs.
+	marksSQL = `, (SELECT array_agg(execution) FROM marked), (SELECT array_agg(run) FROM marked), (SELECT array_agg(execution) FROM tokens)`
 	// The outcome of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
 		SELECT f.n, CASE WHEN x.token = f.token THEN x.status ELSE 0 END, coalesce(x.tenant, v.tenant), coalesce(NOT a.lost, false), coalesce(a.lost, false), s.execution IS NOT NULL,
@@ -80,7 +79,7 @@ const (
 		LEFT JOIN LATERAL (SELECT tenant, lease, worker FROM live WHERE id = f.id OFFSET 0) v ON true
 		LEFT JOIN LATERAL (SELECT lost, worker FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
 		LEFT JOIN LATERAL (SELECT execution, worker FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
-	// oldSnoozesSQL forgets all snoozes of executions but the last.
+	// oldSnoozesSQL drops all snoozes of executions but the last.
 	oldSnoozesSQL = `
 		DELETE FROM events e USING (
 			SELECT u.id, s.token FROM unnest($1::uuid[]) u(id)
@@ -134,7 +133,7 @@ func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, er
 	return out, nil
 }
 
-// forgetSnoozes bounds the events of what is snoozed repeatedly.
+// forgetSnoozes limits the events of executions that are snoozed repeatedly.
 func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error {
 	ids := uuids(0)
 	for i := range fs {
@@ -149,9 +148,9 @@ func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error 
 	return err
 }
 
-// rounds says which of a batch are applied at once, and which after them, one by one. Of two finishes under one lease by
-// one worker only the first is applied; the other is judged by it. Where another reports under that lease, one of them does
-// not hold it, or both do, and the first that does wins.
+// rounds returns which finishes of a batch are applied at once, and which after them, one by one. Of two finishes
+// under one lease by one worker only the first is applied; the other is judged by it. If another worker reports under
+// that lease, one of them does not hold it, or both do, and the first that does wins.
 func rounds(fs []job.Finish) (first, rest []int) {
 	first = make([]int, 0, len(fs))
 	seen := make(map[job.Lease]int, len(fs))
@@ -168,18 +167,40 @@ func rounds(fs []job.Finish) (first, rest []int) {
 	return first, rest
 }
 
-// conclude applies those of a batch that are named, and notes which it did, and how they ended if not as they say.
+// conclude applies the given finishes of a batch, and records which were applied, and how they ended if not as they
+// say.
 func conclude(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) error {
+	return withDays(ctx, c, func() error { return concludeOn(ctx, c, fs, which, out) })
+}
+
+// concludeOn is conclude where a day's table may not be made: in a transaction, which is undone first.
+func concludeOn(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) error {
 	sql, args := finishArgs(fs, which)
 	var count int
-	var ids, otherwise [][16]byte
+	var ids, otherwise, marked, runs, left [][16]byte
 	var tokens, theirs []int64
 	var statuses []int16
-	err := withDays(ctx, c, func() error {
-		return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens, &otherwise, &theirs, &statuses)
-	})
+	err := c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens, &otherwise, &theirs, &statuses, &marked, &runs, &left)
 	if err != nil {
 		return err
+	}
+	if len(marked) > 0 {
+		of := make(map[job.ExecutionID]job.ExecutionID, len(marked))
+		for i := range marked {
+			of[marked[i]] = runs[i]
+		}
+		for _, i := range which {
+			out[i].Run = of[fs[i].Outcome.Execution]
+		}
+	}
+	if len(left) > 0 {
+		is := make(map[job.ExecutionID]bool, len(left))
+		for _, id := range left {
+			is[id] = true
+		}
+		for _, i := range which {
+			out[i].Tokens = is[fs[i].Outcome.Execution]
+		}
 	}
 	if len(otherwise) > 0 {
 		ended := make(map[job.Lease]job.Status, len(otherwise))
@@ -206,12 +227,12 @@ func conclude(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int
 	return nil
 }
 
-// finishArgs chooses the statement for those of a batch that are named, and makes its parameters.
+// finishArgs chooses the statement for the given finishes of a batch, and builds its parameters.
 func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
 	order := sortedBy(which, func(i int) [16]byte { return fs[i].Outcome.Execution })
 	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var workers, dues, marks, otherwise, dead, messages, redrives, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var workers, dues, marks, otherwise, dead, messages, redrives, results, endings *array // usually there are none, and NULL stands for the whole array
 	for k, i := range order {
 		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
@@ -256,7 +277,8 @@ func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
 	return finishSQL, append(args, dues, marks, otherwise, dead, messages, redrives)
 }
 
-// markOf says what is kept beside the outcome: 1 for an attempt that failed, 2 for a snooze, 4 for an order to let go.
+// markOf returns what is recorded beside the outcome: 1 for a failed attempt, 2 for a snooze, 4 for an order to drop
+// the lease.
 func markOf(f *job.Finish) int {
 	mark := 0
 	if f.FailedAttempt() {
@@ -271,8 +293,8 @@ func markOf(f *job.Finish) int {
 	return mark
 }
 
-// deadBy returns what a dead letter says about the finish, should it come to one: the reason, if the error alone
-// says it, and the message.
+// deadBy returns what a dead letter, if the finish makes one, says: the reason, if the error alone determines it, and
+// the message.
 func deadBy(f *job.Finish) (reason, message string) {
 	e := f.Outcome.Error
 	if e == nil {
@@ -284,8 +306,8 @@ func deadBy(f *job.Finish) (reason, message string) {
 	return reason, plain(e.Message)
 }
 
-// judge decides on what was not applied: the same outcome again is accepted, all else is refused, which
-// is an event of an execution that is known.
+// judge decides on finishes that were not applied: a repeat of the same outcome is accepted, all others are refused,
+// which is recorded as an event if the execution is known.
 func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verdict) error {
 	ids, tokens, places, reporters := uuids(0), bigints(0), ints(0), uuids(0)
 	for i, v := range out {

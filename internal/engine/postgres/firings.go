@@ -18,8 +18,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// dueSQL merges the partitions, each of which its index gives in order, and so
-// reads hardly more rows than it returns, skips or leaves out for their tenant. $3 has a bit for each partition to look at.
+// dueSQL merges the partitions, each of which its index returns in order, so it reads hardly more rows than it
+// returns, skips or leaves out for their tenant. $3 has a bit for each partition to read.
 var dueSQL = func() string {
 	parts := make([]string, job.Partitions)
 	for p := range parts {
@@ -29,7 +29,7 @@ var dueSQL = func() string {
 		CROSS JOIN LATERAL (SELECT *, s.next_run_at, s.runs FROM jobs WHERE tenant = s.tenant AND id = s.job OFFSET 0) j ORDER BY s.next_run_at`
 }()
 
-// aheadSQL counts by the index alone, where the pages are known to be visible to all.
+// aheadSQL counts in the index alone, where the pages are known to be visible to all.
 var aheadSQL = func() string {
 	parts := make([]string, job.Partitions)
 	for p := range parts {
@@ -38,7 +38,7 @@ var aheadSQL = func() string {
 	return "SELECT date_bin('1 second', s.next_run_at, $1), count(*) FROM (" + strings.Join(parts, " UNION ALL ") + ") s GROUP BY 1"
 }()
 
-// Ahead counts what is next, second by second.
+// Ahead counts the next instants, second by second.
 func (s *leases) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
 	parts := len(ps)
 	if parts == 0 {
@@ -59,7 +59,7 @@ func (s *leases) Ahead(ctx context.Context, ps []job.Partition, from time.Time, 
 	return out, err
 }
 
-// partitionBits is the set of the partitions; of all, if none is named.
+// partitionBits returns the set of the partitions; of all, if none is named.
 func partitionBits(ps []job.Partition) int64 {
 	if len(ps) == 0 {
 		return -1
@@ -73,7 +73,7 @@ func partitionBits(ps []job.Partition) int64 {
 
 var _ [64 - job.Partitions]struct{} // a bit for each
 
-// Due lists the jobs that a filter chooses, the earliest next instant first.
+// Due lists the jobs that a filter selects, earliest next instant first.
 func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	var out []engine.Due
 	without := texts(len(f.Without))
@@ -83,7 +83,7 @@ func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, err
 	err := s.ask(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, dueSQL, f.Until, f.Limit, partitionBits(f.Partitions), f.From, f.Skip, without)
 		defer rows.Close()
-		out = make([]engine.Due, 0, min(f.Limit, int(s.dues.Load())+16)) // a job is large, and as many as the last time are likely
+		out = make([]engine.Due, 0, min(f.Limit, int(s.dues.Load())+16)) // a job is large, and the number is probably that of the last time
 		var d definition
 		to := d.targets()
 		for i := range to {
@@ -107,14 +107,13 @@ func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, err
 	return out, err
 }
 
-// Where nothing stands in the way of a firing, its job is moved, and its executions
-// follow by COPY.
+// If nothing conflicts with a firing, its job is moved, and its executions follow by COPY.
 const moveSQL = fireHead + `
 	UPDATE schedules s SET next_run_at = f.next, runs = s.runs + f.runs FROM (` + fireRows + ` OFFSET 0) f
 	WHERE s.part = ANY (ARRAY[f.part]) AND s.job BETWEEN f.id AND f.id` + asGiven + `
 	RETURNING f.n`
 
-// A fence locks the partitions it names before any job, as a lease's does.
+// A fence locks the partitions it names before any job, like a lease's fence.
 const (
 	fireHead = `
 	WITH fence AS MATERIALIZED (
@@ -123,11 +122,11 @@ const (
 	)`
 	fireRows = `SELECT f.*, (SELECT held FROM fence) AS held
 			FROM unnest($4::text[], $5::int2[], $6::uuid[], $7::timestamptz[], $8::int[], $9::timestamptz[], $10::int8[]) WITH ORDINALITY f(tenant, part, id, was, revision, next, runs, n)`
-	// asGiven is that a job is as the firing has it, and the fence lets it through.
+	// asGiven is the condition that a job is as the firing has it, and the fence lets it through.
 	asGiven = ` AND s.tenant = f.tenant
 		AND s.next_run_at IS NOT DISTINCT FROM f.was AND s.revision = f.revision AND s.active AND (s.part = ANY (f.held) OR s.part <> ALL ($1::int2[]))`
 
-	// lockSQL locks the jobs of firings that are as given, in the order in which all do.
+	// lockSQL locks the unchanged jobs of firings, in the common order.
 	lockSQL = fireHead + `
 	SELECT f.n FROM (` + fireRows + ` OFFSET 0) f ` + lockFired
 
@@ -135,17 +134,16 @@ const (
 		CROSS JOIN LATERAL (SELECT s.part FROM schedules s WHERE s.part = f.part AND s.job = f.id` + asGiven + ` OFFSET 0 FOR UPDATE) s`
 )
 
-// fireJudgedSQL is for firings that may come to nothing. A firing's executions are
-// elements $first to $last of the arrays behind it, one a column of live: reading those
-// by their number needs no join between what is locked and what is new.
+// fireJudgedSQL is for firings that may have no effect. A firing's executions are elements $first to $last of the
+// arrays after it, one for each column of live: reading those by their number needs no join between locked and new
+// rows.
 //
-// What is read after a job is locked has seen every earlier fire of it: the statement
-// began after that had committed, or the job's instant would not be as given. Skipped is what overlaps:
-// an earlier fire of its job is in the way, or one before it in its firing; and what
-// wants a unique key that is held, or taken by one before it. What fired before is
-// neither in anybody's way nor skipped. Elements $last + 1 to $until are records of
-// what does not fire at all. Only what is stored counts as a run; where that is less
-// than was to be, the next instant is the spare one.
+// What is read after a job is locked includes every earlier fire of it: the statement began after that had committed,
+// or the job's instant would have changed. Executions are skipped if they overlap with an earlier fire of their job,
+// or with one before them in their firing, or if their unique key is held, or taken by one before them. Executions
+// that fired before neither block others nor are skipped. Elements $last + 1 to $until record instants that do not
+// fire at all. Only stored executions count as runs; if that is fewer than planned, the next instant is the spare
+// one.
 var (
 	fireJudgedSQL = fireHead + `, locked AS MATERIALIZED (
 			SELECT f.*, ($11::timestamptz[])[f.n] AS spare, ($12::int2[])[f.n] AS overlap, ($13::int[])[f.n] AS first, ($14::int[])[f.n] AS last, ($15::int[])[f.n] AS until
@@ -199,10 +197,11 @@ var (
 	fireColumns, fireNamed = firing()
 )
 
-// firedBy are the columns of live that what moved says, not the arrays.
+// firedBy lists the columns of live that come from moved, not from the arrays.
 var firedBy = map[string]string{"tenant": "m.tenant", "job": "m.id", "tally": "true"}
 
-// fireArg is the parameter of a column, or of what fireJudgedSQL has beside them: the ending of each, and that of one that overlaps.
+// fireArg is the parameter of a column, or of the additional values of fireJudgedSQL: the end of each, and that of
+// one that overlaps.
 func fireArg(name string) string {
 	n := 15
 	for _, f := range liveTable.fields {
@@ -263,10 +262,10 @@ func (s *leases) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (
 	return out, nil
 }
 
-// fire stores a volley, or, where it has too much to replace, replaces some of that.
+// fire stores a volley or, if it has too much to replace, replaces some of that.
 func (s *leases) fire(ctx context.Context, x *volley) ([]job.Ready, error) {
 	fs := x.firings
-	var rows page // made before the transaction begins, as those of a creation are
+	var rows page // built before the transaction begins, like those of a creation
 	plain := len(fs) >= copyFrom && !s.noCopy.Load() && x.plain()
 	if plain {
 		rows = x.rows()
@@ -291,15 +290,15 @@ func (s *leases) fire(ctx context.Context, x *volley) ([]job.Ready, error) {
 	return out, err
 }
 
-// volley is firings that are stored together, in the order in which all lock their jobs.
+// volley is firings that are stored together, in the common order of locking jobs.
 type volley struct {
 	firings []engine.Firing
 	args    []any          // of moveSQL
 	ended   []engine.Ended // what was skipped or replaced
-	more    []job.ID       // jobs of which more waits to be replaced; nothing was fired
+	more    []job.ID       // jobs with more executions to replace; nothing was fired
 }
 
-// plain reports whether nothing is to be judged.
+// plain reports whether nothing needs judging.
 func (x *volley) plain() bool {
 	for i := range x.firings {
 		f := &x.firings[i]
@@ -315,7 +314,7 @@ func (x *volley) plain() bool {
 	return true
 }
 
-// rows are the executions as COPY takes them.
+// rows returns the executions in the form of COPY.
 func (x *volley) rows() page {
 	p := page{sheet: liveTable.copies(make([]byte, 0, len(x.firings)*220), 0)}
 	for i := range x.firings {
@@ -328,7 +327,7 @@ func (x *volley) rows() page {
 	return p
 }
 
-// copy stores what nothing stands in the way of: one that fired before does, by its unique index.
+// copy stores executions when nothing conflicts: one that fired before does, by its unique index.
 func (x *volley) copy(ctx context.Context, c *pgx.Conn, p *page) (out []job.Ready, err error) {
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		moved, err := chosen(tx.Query(ctx, moveSQL, x.args...))
@@ -367,7 +366,7 @@ func chosen(rows pgx.Rows, err error) (map[int]bool, error) {
 	return out, err
 }
 
-// judge stores what its overlap policies and unique keys let through, and what is skipped.
+// judge stores executions as their overlap policies and unique keys allow, and skipped ones.
 func (x *volley) judge(ctx context.Context, c *pgx.Conn) (out []job.Ready, err error) {
 	x.ended, x.more = nil, nil
 	fire := func() error {
@@ -402,7 +401,7 @@ func overlapCode(o job.Overlap) int {
 	return 0
 }
 
-// moveArgs are the parameters of moveSQL.
+// moveArgs returns the parameters of moveSQL.
 func moveArgs(fs []engine.Firing, x engine.Fence) []any {
 	n := len(fs)
 	tenants, parts, jobs, was, revisions, nexts, runs := texts(n), smallints(n), uuids(n), instants(n), ints(n), instants(n), bigints(n)
@@ -419,7 +418,7 @@ func moveArgs(fs []engine.Firing, x engine.Fence) []any {
 	return append(fenceArgs(x), tenants, parts, jobs, was, revisions, nexts, runs)
 }
 
-// judgedArgs are those that fireJudgedSQL has beside them.
+// judgedArgs returns the additional parameters of fireJudgedSQL.
 func (x *volley) judgedArgs() []any {
 	n := len(x.firings)
 	spares, overlaps, firsts, lasts, untils := instants(n), smallints(n), ints(n), ints(n), ints(n)
@@ -454,7 +453,7 @@ func (x *volley) judgedArgs() []any {
 	return append(args, endings, engine.Overlapped())
 }
 
-// heldUnique is the ending of the execution, should another hold its unique key.
+// heldUnique returns the end of the execution if another holds its unique key.
 func heldUnique(e *job.Execution) []byte {
 	if e.UniqueKey == "" {
 		return nil
@@ -462,7 +461,7 @@ func heldUnique(e *job.Execution) []byte {
 	return engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil)
 }
 
-// sparse begins an array at its first value that is not NULL.
+// sparse starts an array at its first value that is not NULL.
 func sparse(a *array, make func(int) *array, before int, value bool) *array {
 	if a != nil || !value {
 		return a

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// forgetSQL looks only at the tables of days before the instant, which is the beginning of one.
+// forgetSQL reads only the tables of days before the instant, which is the beginning of one.
 const forgetSQL = `
 	WITH old AS MATERIALIZED (
 		SELECT id, finished_at FROM executions WHERE tenant = $1 AND finished_at < $2 AND status > 0 LIMIT $3

@@ -22,7 +22,7 @@ const (
 	ofJob      = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
 	ownRun     = " WHERE v.id = q.job AND NOT v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
 	lastN      = " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
-	lately     = " AND v.finished_at >= $4" // so that no table of a day before is looked at
+	lately     = " AND v.finished_at >= $4" // so that no table of an earlier day is read
 
 	recentSQL = `
 		SELECT q.n::int, r.id, r.status, r.scheduled_at, r.started_at, r.finished_at
@@ -34,10 +34,10 @@ const (
 		) r
 		ORDER BY q.n, r.scheduled_at DESC, r.id DESC`
 
-	// glancing makes a transaction read by indexes.
+	// glancing makes a transaction read through indexes.
 	glancing = "SET TRANSACTION READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL max_parallel_workers_per_gather = 0"
 
-	// whoseSQL looks into history only for what does not live.
+	// whoseSQL reads history only for executions that are not live.
 	whoseSQL = `
 		SELECT q.id, coalesce(v.tenant, x.tenant), coalesce(v.job, x.job), coalesce(v.trigger, x.trigger), coalesce(v.scheduled_at, x.scheduled_at)
 		FROM unnest($1::uuid[]) q(id)
@@ -48,7 +48,8 @@ const (
 
 	namesSQL = "SELECT q.id, j.name FROM unnest($2::uuid[]) q(id) CROSS JOIN LATERAL (SELECT name FROM jobs WHERE tenant = $1 AND id = q.id OFFSET 0) j"
 
-	// lateSchedulesSQL looks at those of other tenants, too, but at no more than $2 of each partition, and says whether there may be more.
+	// lateSchedulesSQL also reads those of other tenants, but at most $2 of each partition, and returns whether there
+	// may be more.
 	lateSchedulesSQL = `
 		SELECT count(*) FILTER (WHERE s.tenant = $3), coalesce(bool_or(s.n >= $2), false), (array_agg(s.job ORDER BY s.next_run_at, s.job) FILTER (WHERE s.tenant = $3))[1:$4]
 		FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
@@ -64,7 +65,7 @@ const (
 	lateEach = 1000
 )
 
-// glance runs f in a transaction that reads one snapshot by indexes.
+// glance runs f in a transaction that reads one snapshot through indexes.
 func (s *reads) glance(ctx context.Context, doing string, f func(context.Context, pgx.Tx) error) error {
 	return s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -97,7 +98,7 @@ func (s *reads) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 	return out, err
 }
 
-// Whose says of executions whose they are.
+// Whose returns the tenants and jobs of executions.
 func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -119,7 +120,7 @@ func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Tim
 	return out, err
 }
 
-// Names are those of jobs.
+// Names returns the names of jobs.
 func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -143,7 +144,7 @@ func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 	return out, err
 }
 
-// LateJobs lists the tenant's jobs whose instant has come and has not fired.
+// LateJobs lists the tenant's jobs that are due but have not fired.
 func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.glance(ctx, "list jobs that are late", func(ctx context.Context, tx pgx.Tx) error {
@@ -171,7 +172,7 @@ func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 	return out, err
 }
 
-// DeadErrors lists what the latest dead letters died of.
+// DeadErrors lists the errors of the latest dead letters.
 func (s *reads) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
 	l := deadListing[engine.DeadError](f)
 	l.read = func(where, limit string) string {

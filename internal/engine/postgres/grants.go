@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// allowed lists what a role may do to a table: verbs with the columns they may name.
+// allowed describes what a role may do to a table: verbs with the columns they may name.
 type allowed struct {
 	read, add, change string // "" for nothing, "*" for all columns, or names with spaces between them
 	drop              bool
@@ -18,32 +18,37 @@ type allowed struct {
 
 const every = "*"
 
-// tenantMay says, for each table, what requests of users need. They run as the role carillon_tenant, for which policies leave the
-// rows of one tenant. TestTheWallIsVertical fails for a table that is not here, and for a grant beyond what is.
+// tenantMay lists, for each table, the privileges that users' requests need. They run as the role carillon_tenant,
+// whose policies restrict it to the rows of one tenant. TestTheWallIsVertical fails for a table that is missing here,
+// and for a grant beyond it.
 //
-// What a policy cannot keep to the rows of one tenant is neither read nor written.
+// Columns that a policy cannot restrict to one tenant are neither read nor written.
 var tenantMay = map[string]allowed{
 	"alarms":              {read: every, drop: true},
-	"api_keys":            {read: every, add: "id tenant role name hash created_at expires_at", change: "name expires_at revoked_at", drop: true}, // so that it can be locked; a policy lets none be dropped
+	"api_keys":            {read: every, add: "id tenant role name hash created_at expires_at", change: "name expires_at revoked_at", drop: true}, // so that it can be locked; a policy forbids deletion
 	"attempts":            {read: every},
 	"audit":               {read: every, add: "at count tenant by_whom role key_id origin request action object detail"},
 	"audit_sealed":        {read: every},
 	"audit_seals":         {read: every},
 	"badges":              {read: every, add: every, drop: true},
+	"blob_chunks":         {read: every, add: every}, // the owner deletes them, see SweepBlobs
+	"blobs":               {read: every, add: every, change: "state"},
 	"buckets":             {}, // Draw looks into them for explanations
 	"bundles":             {read: every, change: "open", drop: true},
 	"calendars":           {read: every, add: every, change: "spec updated_at", drop: true},
 	"carillon_migrations": {},
 	"dead_letters":        {read: every, drop: true},
 	"depths":              {read: every},
+	"edge_marks":          {read: every, add: every},
 	"events":              {read: every, add: every},
-	"executions":          {read: every, add: every, change: "tally"}, // so that rows can be locked; a policy refuses any change
+	"executions":          {read: every, add: every, change: "tally"}, // so that rows can be locked; a policy forbids changes
 	"failures":            {read: every},
 	"fingerprints":        {read: every},
 	"idempotency":         {read: every, add: every, change: "expires_at hash answer", drop: true},
 	"installation":        {},
 	"job_counts":          {read: every, add: every, change: "active counted_at"},
 	"job_durations":       {read: every, add: every, change: "n"},
+	"job_edges":           {read: every, add: every, change: "token token_at", drop: true},
 	"job_months":          {read: every},
 	"job_revisions":       {read: every, add: every},
 	"job_stats":           {read: every, add: every, change: "total succeeded timed sum_us last_status last_finished_at last_run_at"},
@@ -59,24 +64,34 @@ var tenantMay = map[string]allowed{
 	"minutes":            {},
 	"notification_rules": {read: every, add: every, change: "spec updated_at", drop: true},
 	"operations":         {read: every, add: every, change: "state finished_at updated_at taken_until version"},
-	"orders":             {add: every}, // a policy lets it be for what runs of the tenant
+	"orders":             {add: every}, // a policy allows it for the tenant's running executions
 	"partitions":         {},
 	"past_secrets":       {read: every, add: every, change: "dropped_at", drop: true},
+	"run_attempts":       {read: every},
+	"run_events":         {read: every, add: every},
+	"run_marks":          {read: every, add: every}, // changes of runs are made by the owner, see WriteRuns
+	"run_members":        {read: every},
+	"run_results":        {read: every},
+	"run_spans":          {read: every},
+	"run_waits":          {read: every},
+	"runs":               {read: every},
 	"schedules":          {read: every, add: every, change: "next_run_at runs revision active"},
 	"secrets":            {read: every, add: every, change: "updated_at expires_at version key_id sealed", drop: true},
 	"servers":            {},
 	"sessions":           {read: every, change: "drain cordoned"},
 	"settling":           {read: every, add: every, change: "behind at", drop: true},
 	"sign_ins":           {read: every, drop: true},
-	"signing_secrets":    {read: every, add: every, change: "expires_at prefix", drop: true}, // the prefix is noted when a secret is shown
+	"signing_secrets":    {read: every, add: every, change: "expires_at prefix", drop: true}, // the prefix is recorded when a secret is shown
 	"tally_marks":        {},
 	"tenant_minutes":     {read: every},
-	"tenants":            {read: every, change: "name"}, // so that its row can be locked; a policy refuses any change
+	"tenants":            {read: every, change: "name"}, // so that its row can be locked; a policy forbids changes
 	"traces":             {read: every, add: every, change: "at parent"},
 	"watched":            {},
+	"workflow_uses":      {read: every, add: every, drop: true},
+	"workflow_versions":  {read: every, add: every},
 }
 
-// appMay says what a server needs of a table that it does not own: all, but for these.
+// appMay lists the exceptions to what a server needs of a table that it does not own: everything.
 var appMay = map[string]allowed{
 	"carillon_migrations": {read: every},
 	"audit":               {read: every, add: every, drop: true},
@@ -110,7 +125,8 @@ func (a allowed) privileges() privileges {
 	return out
 }
 
-// ourTables lists the tables of the schema, without the days of history: those have no policies, and nobody but their owner may name one.
+// ourTables lists the tables of the schema, without the days of history, which have no policies and which only their
+// owner may name.
 const ourTables = `pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition`
 
 const grantedSQL = `
@@ -122,7 +138,7 @@ const grantedSQL = `
 	SELECT t.relname, x.privilege_type || ' ' || a.attname FROM t JOIN pg_attribute a ON a.attrelid = t.oid CROSS JOIN LATERAL aclexplode(a.attacl) x
 	WHERE x.grantee = (SELECT oid FROM r)`
 
-// granted reads what a role may do to each table.
+// granted reads a role's privileges on each table.
 func granted(ctx context.Context, c querier, role string) (map[string]privileges, error) {
 	rows, err := c.Query(ctx, grantedSQL, role)
 	if err != nil {
@@ -142,7 +158,7 @@ func granted(ctx context.Context, c querier, role string) (map[string]privileges
 	return out, err
 }
 
-// regrant lists the statements that give a role what it may do, and no more. Tables for which that holds are left alone.
+// regrant lists the statements that give a role exactly its privileges. Tables for which it has them are left alone.
 func regrant(has map[string]privileges, role string, may func(table string) allowed) (out []string) {
 	for _, table := range slices.Sorted(maps.Keys(has)) {
 		want := may(table).privileges()
@@ -163,10 +179,10 @@ func regrant(has map[string]privileges, role string, may func(table string) allo
 	return out
 }
 
-// asTenant returns what requests of users need of a table: nothing of one that nobody has decided on.
+// asTenant returns the privileges that users' requests need on a table: none on one that is not listed.
 func asTenant(table string) allowed { return tenantMay[table] }
 
-// misgranted lists the tables on which a role has other privileges than it is to have.
+// misgranted lists the tables on which a role does not have the expected privileges.
 func misgranted(ctx context.Context, c querier, role string, may func(string) allowed) (tables []string, err error) {
 	has, err := granted(ctx, c, role)
 	for _, table := range slices.Sorted(maps.Keys(has)) {

@@ -23,7 +23,7 @@ const (
 			UNION ALL ` + packedRow + `(` + memberOf + `c.id` + inBundle + `) v WHERE v.lease = c.token AND v.lease > 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
 
-	// The directory is how what runs is found: live has no index by lease.
+	// Running executions are found through the directory: live has no index by lease.
 	runningSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
 		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0) v
@@ -33,12 +33,12 @@ const (
 		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease = l.lease AND ($1::int2[] IS NULL OR part = ANY ($1)) AND ($2::text IS NULL OR tenant = $2) OFFSET 0) b
 		CROSS JOIN LATERAL (SELECT ` + memberColumns + ` FROM unnest(b.ids) u(id) WHERE ` + isOpen + `) v
 		WHERE l.lease > $3 AND l.lease <= $4`
-	// pieceSQL finds the lease where a piece of the directory ends.
+	// pieceSQL finds the lease at which a piece of the directory ends.
 	pieceSQL     = "SELECT lease FROM leases WHERE lease > $1 ORDER BY lease OFFSET $2 LIMIT 1"
 	runParkedSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2)`
 
-	// What was asked to stop is left to Force.
+	// Executions that were asked to stop are left to Force.
 	overrunSQL = `
 		SELECT ` + executionColumns + `, j.spec, j.state, NOT ` + overtime + `
 		FROM leases l
@@ -48,9 +48,9 @@ const (
 			OR v.stall_ms > 0 AND greatest(v.leased_at, v.progress_at) + v.stall_ms * interval '1 millisecond' < now()) OFFSET 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j
 		WHERE l.lease = ANY ($3::int8[]) LIMIT $2`
-	// givenSQL lists what was given, but for the last second: so many leases behind one.
+	// givenSQL lists a number of leases after one, except those of the last second.
 	givenSQL = "SELECT lease, now() FROM leases WHERE lease > $1 AND at < now() - interval '1 second' ORDER BY lease LIMIT $2"
-	// watchSQL says when, of what is still held under leases, the first may overrun next.
+	// watchSQL returns when the first of what is still held under leases may overrun.
 	watchSQL = `
 		SELECT l.lease, min(v.at) FROM leases l
 		CROSS JOIN LATERAL unnest(l.ids) u(id)
@@ -63,7 +63,7 @@ const (
 		SELECT l.lease, min(b.leased_at + nullif(b.timeout_ms, 0) * interval '1 millisecond') FROM leases l
 		CROSS JOIN LATERAL unnest(l.keys) k(key) CROSS JOIN LATERAL (SELECT leased_at, timeout_ms FROM bundles WHERE key = k.key AND lease = l.lease OFFSET 0) b
 		WHERE l.lease = ANY ($1::int8[]) GROUP BY l.lease`
-	// overdueBundlesSQL lists bundles under leases whose time is up.
+	// overdueBundlesSQL lists bundles under overdue leases.
 	overdueBundlesSQL = `
 		SELECT b.key FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key)
 		CROSS JOIN LATERAL (SELECT key FROM bundles WHERE key = k.key AND lease = l.lease AND timeout_ms > 0 AND leased_at + timeout_ms * interval '1 millisecond' + $1::interval < now() OFFSET 0) b
@@ -75,7 +75,7 @@ const (
 	overtime = `(v.timeout_ms > 0 AND v.leased_at + v.timeout_ms * interval '1 millisecond' + $1::interval < now())`
 )
 
-// scanHeld reads an execution, its job's spec and state, and what else is asked for.
+// scanHeld reads an execution, its job's spec and state, and further columns.
 func scanHeld(r pgx.CollectableRow, more ...any) (h job.Held, err error) {
 	var x stored
 	var spec []byte
@@ -89,7 +89,7 @@ func scanHeld(r pgx.CollectableRow, more ...any) (h job.Held, err error) {
 	return h, err
 }
 
-// Held reads what deciding an outcome needs, of those leases that still hold.
+// Held reads what deciding an outcome needs, for those leases that still hold.
 func (s *leases) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	if len(ls) == 0 {
 		return nil, nil
@@ -105,8 +105,8 @@ func (s *leases) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
-// Running lists what is leased in the partitions; all, if none is named. A lease holds executions of several tenants, so the wall hides all of
-// them: within a confined context the statement itself keeps to the tenant.
+// Running lists the leases in the partitions; all, if none is named. A lease holds executions of several tenants, so
+// row-level security hides all of them: within a confined context the statement itself selects the tenant's.
 func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
 	var of *string
 	if t, confined := engine.Confined(ctx); confined {
@@ -140,7 +140,7 @@ func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Runn
 			if err != nil || !last {
 				return err
 			}
-			parked, err := read(ctx, c, runParkedSQL, parts, of) // last: what is parked meanwhile is listed twice, and not missed
+			parked, err := read(ctx, c, runParkedSQL, parts, of) // last: what is parked meanwhile is listed twice, rather than missed
 			found = append(found, parked...)
 			return err
 		})
@@ -158,13 +158,13 @@ func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Runn
 	return engine.Newest(out), nil
 }
 
-// Running looks at so many leases in its first statement, and later at as many as have about so many executions.
+// Running reads this many leases in its first statement, and later as many as have about this many executions.
 const (
 	runningFirst = 1000
 	runningPiece = 20_000
 )
 
-// Overrun lists up to limit executions that living workers hold for too long, or without progress for too long.
+// Overrun lists up to limit executions that live workers hold for too long, or without progress for too long.
 func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	var out []engine.Overrun
 	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -196,16 +196,17 @@ func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([
 	return out, err
 }
 
-// How much of what is given one look for what overruns goes through: a server that starts knows of nothing yet, and others may hold very
-// much. Each statement is over some leases, of which each may name a thousand executions; what a look has no time for, the next one sees.
+// How much of the directory one look for overruns reads: a starting server knows of nothing yet, and others may hold
+// very much. Each statement covers some leases, of which each may name a thousand executions; the next look continues
+// where this one runs out of time.
 const (
 	watchedFirst = 20
 	pieceTime    = 200 * time.Millisecond
 	watchTime    = time.Second
-	watchedPage  = 100_000 // leases whose being there one look sees; the next one goes on behind them
+	watchedPage  = 100_000 // leases whose existence one look checks; the next one continues after them
 )
 
-// overrunning lists what overruns under leases, and notes when they are to be looked at again.
+// overrunning lists what overruns under leases, and records when to check them again.
 func (s *leases) overrunning(ctx context.Context, c *pgxpool.Conn, slack time.Duration, limit int, late []int64, now time.Time) ([]engine.Overrun, error) {
 	tokens := bigints(len(late))
 	for _, t := range late {
@@ -235,15 +236,15 @@ func overdueParked(ctx context.Context, c *pgxpool.Conn, limit int) ([]engine.Ov
 	})
 }
 
-// watch remembers when the first of what was given under each lease may overrun, so that looking for what does costs
-// nothing for all that ends in time. It is filled by what this server leases, and by looking for what others did.
+// watch records when the first execution under each lease may overrun, so that checking costs nothing for those that
+// end in time. It is filled by this server's leases, and by looking for those of others.
 type watch struct {
 	mu   sync.Mutex
 	at   map[int64]time.Time // guarded by mu: by token; zero: nothing of it is held any more
-	from int64               // guarded by mu: the directory is read behind this lease next
+	from int64               // guarded by mu: the directory is next read after this lease
 }
 
-// given notes what was leased.
+// given records new leases.
 func (w *watch) given(first map[job.Token]time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +256,8 @@ func (w *watch) given(first map[job.Token]time.Time) {
 	}
 }
 
-// late lists the leases of which something may overrun by now, or that are not known here. It reads a page of the directory; what is
-// known of leases outside of it holds until their page is read.
+// late lists the leases under which something may overrun by now, or that are unknown here. It reads a page of the
+// directory; other known leases stay as they are until their page is read.
 func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now time.Time, err error) {
 	w.mu.Lock()
 	from, knows := w.from, len(w.at) > 0
@@ -302,10 +303,10 @@ func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now ti
 	}
 	slices.Sort(late)
 	slices.Sort(unknown)
-	return append(late, unknown...), now, nil // what is known to be late comes first
+	return append(late, unknown...), now, nil // leases known to be late come first
 }
 
-// look finds out when leases are to be looked at again.
+// look determines when to check leases again.
 func (w *watch) look(ctx context.Context, c *pgxpool.Conn, late []int64, tokens *array, now time.Time) error {
 	next := make(map[int64]time.Time, len(late))
 	rows, _ := c.Query(ctx, watchSQL, tokens)

@@ -16,9 +16,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// insert stores the chosen creations and fails if anything of them exists.
-// Within tx their idempotency keys are stored already; without, it is one
-// transaction of its own, and one round trip.
+// insert stores the chosen creations and fails if anything of them exists. Within tx their idempotency keys are
+// stored already; without, it is its own transaction, in one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 	many := b.pages != nil && (b.jobCount() >= copyFrom || b.pages.few)
 	if tx == nil && many && !failpoint.On && !b.hasManaged() {
@@ -91,11 +90,11 @@ func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
 	return c.SendBatch(ctx, q).Close()
 }
 
-// pages are the rows of a large batch in the form that COPY takes. They are made before the transaction begins: one
-// that is idle while they are made would hold its locks, and for too long would be ended.
+// pages holds the rows of a large batch in the form of COPY. They are built before the transaction begins: one that
+// is idle meanwhile would hold its locks, and might be ended for it.
 type pages struct {
 	jobs, schedules, executions, bundles page
-	few                                  bool   // they are fewer than those that go faster so
+	few                                  bool   // fewer than the number from which this is faster
 	out                                  []byte // all of them, as they travel
 }
 
@@ -105,19 +104,19 @@ type page struct {
 	ends []int // … and where the row ends
 }
 
-// spare are pages whose memory waits for the next batch: it is much, and of batches there are many.
+// spare holds pages whose memory waits for the next batch: they are large and frequent.
 var spare sync.Pool
 
-const maxSpare = 32 << 20 // bytes of one, so that a single large batch is not remembered for long
+const maxSpare = 32 << 20 // in bytes, so that a single large batch is not kept for long
 
-// free gives the memory of pages back, of which nothing may be in use any more.
+// free returns the memory of pages that are no longer in use.
 func (p *pages) free() {
 	if p != nil && cap(p.jobs.body)+cap(p.executions.body)+cap(p.out) <= maxSpare {
 		spare.Put(p)
 	}
 }
 
-// blank are pages without rows, with room for some of that many jobs.
+// blank returns pages without rows, with room for some of that many jobs.
 func blank(n int) *pages {
 	p, _ := spare.Get().(*pages)
 	if p == nil {
@@ -130,7 +129,7 @@ func blank(n int) *pages {
 	return p
 }
 
-// room empties a page, and has it take so many rows and bytes without growing.
+// room empties a page, and reserves space for rows and bytes.
 func (p *page) room(rows, bytes int) {
 	if p.sheet == nil {
 		p.sheet = &sheet{}
@@ -150,7 +149,7 @@ func (b batch) jobCount() (n int) {
 	return n
 }
 
-// paged is the batch with its pages, where it is large enough to go by COPY.
+// paged adds pages to the batch if it is large enough for COPY.
 func (b batch) paged(p packing) batch {
 	n := b.jobCount()
 	if n < copyFrom && p != packAll {
@@ -184,7 +183,7 @@ func (b batch) paged(p packing) batch {
 	return b
 }
 
-// notePacked notes which creations have bundles; of one that was not stored it says nothing.
+// notePacked records which creations have bundles; it ignores those that were not stored.
 func (b batch) notePacked() {
 	if b.pages == nil {
 		return
@@ -194,7 +193,7 @@ func (b batch) notePacked() {
 	}
 }
 
-// isChosen says of each creation whether it is to be stored.
+// isChosen returns, for each creation, whether it is to be stored.
 func (b batch) isChosen() []bool {
 	chosen := make([]bool, len(b.all))
 	for _, i := range b.chosen {
@@ -271,8 +270,8 @@ func (s *sheet) idempotency(t tenant.ID, i *engine.Idempotency) {
 	s.next().time(i.Until)
 }
 
-// jobs lists the jobs of each creation in the order of their ids, so that those of a bundle lie together; those with keys sorted
-// by these, for the same reason as idempotency keys.
+// jobs lists the jobs of each creation in the order of their ids, so that those of a bundle are adjacent; those with
+// keys sorted by these, for the same reason as idempotency keys.
 func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 	type keyed struct {
 		scoped
@@ -298,7 +297,7 @@ func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 	}
 }
 
-// byID lists the places of jobs in the order of their ids.
+// byID lists the positions of jobs in the order of their ids.
 func byID(jobs []job.Job) iter.Seq[int] {
 	type place struct {
 		high, low uint64 // of the id: the jobs themselves are far apart
@@ -322,8 +321,8 @@ func byID(jobs []job.Job) iter.Seq[int] {
 	}
 }
 
-// fired is an execution, and whether it is tallied at its end: all are, but the
-// own fire of a one-off job that came with the job and has its id.
+// fired is an execution, and whether it is tallied at its end: all are, except the own fire of a one-off job, which
+// was created with the job and has its id.
 type fired struct {
 	*job.Execution
 	tally bool
@@ -339,7 +338,7 @@ func (b batch) executions(yield func(creation int, f fired) bool) {
 	var later []unique
 	for _, i := range b.chosen {
 		c := &b.all[i]
-		recurs := map[job.ID]bool{} // most often empty, and then nothing is looked up
+		recurs := map[job.ID]bool{} // usually empty, and then nothing is looked up
 		for n := range c.Jobs {
 			if j := &c.Jobs[n]; !j.Schedule.Type.OneOff() {
 				recurs[j.ID] = true

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// plannedJobs are jobs with what their schedules change: a probe of an index each.
+	// plannedJobs is jobs joined with what their schedules change: one index lookup each.
 	plannedJobs = `(SELECT j.*, s.next_run_at, coalesce(s.runs, 0) AS runs FROM jobs j
 		LEFT JOIN LATERAL (SELECT next_run_at, runs FROM schedules WHERE part = j.part AND job = j.id OFFSET 0) s ON true) j`
-	// listedJobs are the same, for the planner to join as it likes, or not at all where nothing of it is asked for.
+	// listedJobs is the same, but lets the planner choose the join, or drop it if nothing of it is used.
 	listedJobs = `(SELECT j.*, s.next_run_at, coalesce(s.runs, 0) AS runs FROM jobs j LEFT JOIN schedules s ON s.part = j.part AND s.job = j.id) j`
 
 	// definitionColumns lists the columns that definition reads: all but the payload.
 	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target,
 		j.runs, j.paused_until, j.pause_note`
 
-	// waits finds out whether a job has an execution that has not finished, three probes of indexes a job: for its own fire,
+	// waits determines whether a job has an unfinished execution, with three index lookups per job: for its own fire,
 	// in two places, and for all others.
 	waits = ` LEFT JOIN LATERAL (
 		SELECT true AS found FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant
@@ -31,12 +31,12 @@ const (
 		UNION ALL
 		SELECT true FROM (` + memberOf + `j.id` + inBundle + `) v WHERE v.tenant = j.tenant
 		LIMIT 1) w ON true`
-	// lives asks the same of a job, where nothing else says whether it is COMPLETED.
+	// lives determines the same for a job, if nothing else tells whether it is COMPLETED.
 	lives = `(EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant)
 		OR EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant)
 		OR EXISTS (SELECT 1 FROM (` + memberOf + `j.id` + inBundle + `) v WHERE v.tenant = j.tenant))`
-	// completed makes an ACTIVE job COMPLETED.
-	completed = `(j.next_run_at IS NULL AND w.found IS NULL)`
+	// completed makes an ACTIVE job COMPLETED. A job that is only triggered (5) never is.
+	completed = `(j.kind <> 5 AND j.next_run_at IS NULL AND w.found IS NULL)`
 
 	// jobColumns lists the columns that scanJob reads, of a job with what waits joins.
 	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.payload`
@@ -79,7 +79,7 @@ func scanJob(row pgx.CollectableRow) (job.Job, error) {
 	return d.decode()
 }
 
-// Job finds one job by its id, or, unless it is deleted, by its key; without its statistics.
+// Job finds one job by its id or, unless it is deleted, by its key; without its statistics.
 func (s *jobs) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) (err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// lanesSQL skips from lane to lane, one probe of the index each, behind the one given; bundledLanesSQL does so with bundles,
-// which are in no group.
+// lanesSQL skips from lane to lane, with one index lookup each, after the one given; bundledLanesSQL does the same
+// for bundles, which are in no group.
 const (
 	lanesSQL = `
 	WITH RECURSIVE l(lane, group_key, priority, part, tenant, class) AS (
@@ -47,7 +47,7 @@ const (
 	SELECT lane, part, tenant, class, 0::int8, priority FROM l LIMIT $3`
 )
 
-// Lanes lists up to limit lanes that hold any execution, behind one.
+// Lanes lists up to limit lanes that hold any execution, after one.
 func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	number := int64(-1)
 	if after == nil {
@@ -59,13 +59,13 @@ func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.L
 	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
 		b := &pgx.Batch{}
 		behind := int16(after.Priority)
-		switch { // bundles are in no group, which comes between those whose keys are negative and the others
+		switch { // bundles are in no group, which sorts between negative keys and the others
 		case after.Group > 0:
 			behind = math.MaxInt16
 		case after.Group < 0:
 			behind = math.MinInt16
 		}
-		b.Queue(bundledLanesSQL, number, behind, max(limit, 0)) // first: what is unpacked meanwhile is found twice, and not missed
+		b.Queue(bundledLanesSQL, number, behind, max(limit, 0)) // first: executions unpacked meanwhile are found twice, rather than missed
 		b.Queue(lanesSQL, number, int64(after.Group), int16(after.Priority), max(limit, 0))
 		r := c.SendBatch(ctx, b)
 		defer r.Close()
@@ -90,7 +90,7 @@ type numbered struct {
 	job.Lane
 }
 
-// lanes reads what lanesSQL and bundledLanesSQL answer.
+// lanes reads the result of lanesSQL and bundledLanesSQL.
 func (t texter) lanes(rows pgx.Rows, err error) (out []numbered, _ error) {
 	if err != nil {
 		return nil, err
@@ -131,10 +131,10 @@ func mergeLanes(a, b []numbered, limit int) (out []job.Lane) {
 }
 
 const (
-	// ofLane is that an execution is in the lane c: two classes may share a number.
+	// ofLane is the condition that an execution is in the lane c: two classes may share a number.
 	ofLane = `v.lane >= 0 AND v.lane = c.lane AND v.group_key = c.group_key AND v.priority = c.priority AND v.tenant = c.tenant AND v.class = c.class`
 
-	// inTime leaves out what has expired before it started.
+	// inTime leaves out executions that expired before they started.
 	inTime = `(v.expires_at IS NULL OR v.expires_at > now() OR v.started_at IS NOT NULL)`
 
 	readySQL = `
@@ -148,7 +148,7 @@ const (
 	) v
 	ORDER BY c.n, v.due_at, v.id`
 
-	// readyBundlesSQL lists bundles that begin at or behind the cursor's, of which all before it are passed over later.
+	// readyBundlesSQL lists bundles that begin at or after the cursor's; those before it are skipped later.
 	readyBundlesSQL = `
 	SELECT c.n, b.tenant, b.part, b.class, b.priority, b.due_at, b.ids, b.groups, b.group_max, b.rate_count, b.rate_us, b.rate_burst
 	FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int2[], $6::timestamptz[], $7::uuid[]) WITH ORDINALITY c(lane, tenant, class, group_key, priority, due_at, low, n)
@@ -161,7 +161,7 @@ const (
 	bundleOfLane = `b.lane >= 0 AND b.lane = c.lane AND c.group_key = 0 AND b.priority = c.priority AND b.tenant = c.tenant AND b.class = c.class`
 )
 
-// laneArgs are lanes as the statements take them.
+// laneArgs returns lanes in the form of the statements.
 type laneArgs struct{ numbers, tenants, classes, groups, priorities *array }
 
 func newLaneArgs(n int) laneArgs {
@@ -176,8 +176,8 @@ func (a laneArgs) add(l *job.Lane) {
 	a.priorities.int2(l.Priority)
 }
 
-// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order, and, where that is many, the
-// whole of the last bundle. It reads as many bundles as should do, and more where they did not.
+// Ready lists, for each cursor, up to perLane free and due executions after it, in due order, and, if perLane is
+// large, the whole last bundle. It reads as many bundles as should suffice, and more if they did not.
 func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
@@ -192,12 +192,12 @@ func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int)
 			again = append(again, c)
 		}
 	}
-	rest, _, err := s.readyOf(ctx, again, perLane, perLane+job.Bundle) // so many are enough, however few are in each
+	rest, _, err := s.readyOf(ctx, again, perLane, perLane+job.Bundle) // that many suffice, however small they are
 	return append(slices.DeleteFunc(out, func(r job.Ready) bool { return short[r.Lane()] }), rest...), err
 }
 
-// readyOf reads up to most bundles of each lane, and all rows that are wanted. A lane is short where it has as many bundles, and
-// less than perLane in them.
+// readyOf reads up to most bundles of each lane, and all requested rows. A lane is short if it has that many bundles
+// with fewer than perLane executions.
 func (s *leases) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, most int) (out []job.Ready, short map[job.Lane]bool, err error) {
 	a, dues, ids, lows := newLaneArgs(len(cs)), instants(len(cs)), uuids(len(cs)), uuids(len(cs))
 	for i := range cs {
@@ -228,7 +228,7 @@ func (s *leases) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, m
 	return out, short, err
 }
 
-// learn keeps how many executions bundles hold lately, on the average.
+// learn records the average number of executions in recent bundles.
 func (s *leases) learn(bundled []free) {
 	n := 0
 	for i := range bundled {
@@ -237,7 +237,7 @@ func (s *leases) learn(bundled []free) {
 	s.perBundle.Store((3*s.perBundle.Load() + int64(n/len(bundled))) / 4) // rather too few: then a few more are read
 }
 
-// free is a bundle that is free, and the place of the cursor that found it.
+// free is a free bundle, and the index of the cursor that found it.
 type free struct {
 	place int
 	job.Ready
@@ -245,7 +245,7 @@ type free struct {
 	groups []job.GroupKey // nil: all are in none
 }
 
-// collectBundles reads what readyBundlesSQL answers.
+// collectBundles reads the result of readyBundlesSQL.
 func collectBundles(rows pgx.Rows, err error) (out []free, _ error) {
 	if err != nil {
 		return nil, err
@@ -267,9 +267,9 @@ func collectBundles(rows pgx.Rows, err error) (out []free, _ error) {
 	return out, rows.Err()
 }
 
-// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. Where that is
-// as many as a bundle may have or more, none is listed in part: it would be leased in parts. A lane is short where it has as
-// many bundles as were asked for, and less than perLane in them.
+// mergeReady splits bundles into executions and merges them with rows, in due order, up to perLane for each cursor.
+// If that is at least the size of a bundle, none is listed in part: it would be leased in parts. A lane is short if
+// it has as many bundles as requested with fewer than perLane executions.
 func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLane, most int) (out []job.Ready, short map[job.Lane]bool) {
 	out = make([]job.Ready, 0, min(len(cs)*perLane, len(rows)+len(bundled)*job.Bundle))
 	for place := range cs {
@@ -300,7 +300,7 @@ func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLan
 			out = append(out, rows[0])
 		}
 		if lane := out[begin:]; packed > begin && packed < len(out) {
-			last, all := out[len(out)-1], len(out)-packed < perLane // else there may be rows behind the last that were not read
+			last, all := out[len(out)-1], len(out)-packed < perLane // otherwise there may be rows after the last that were not read
 			slices.SortFunc(lane, byReady)
 			lane = slices.CompactFunc(lane, func(a, b job.Ready) bool { return a.ID == b.ID }) // it was unpacked meanwhile
 			end := min(len(lane), perLane)
@@ -318,10 +318,10 @@ func sameBundle(a, b *job.Ready) bool {
 	return job.Bundled(a.ID) && job.BundleOf(a.ID) == job.BundleOf(b.ID)
 }
 
-// behindCursor reports whether an execution is behind a cursor.
+// behindCursor reports whether an execution is after a cursor.
 func behindCursor(r *job.Ready, c *engine.LaneCursor) bool {
 	return c.DueAt.IsZero() || byReady(job.Ready{ID: c.After, DueAt: c.DueAt}, *r) < 0
 }
 
-// byReady is the order of a lane.
+// byReady compares executions in the order of a lane.
 func byReady(a, b job.Ready) int { return cmp.Or(a.DueAt.Compare(b.DueAt), compareIDs(a.ID, b.ID)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// sortedIDs makes an array of ids, sorted.
+// sortedIDs returns a sorted array of ids.
 func sortedIDs[T ~[16]byte](list []T) *array {
 	a := uuids(len(list))
 	for _, u := range sortedBy(list, func(u T) [16]byte { return u }) {
@@ -21,7 +21,7 @@ func sortedIDs[T ~[16]byte](list []T) *array {
 	return a
 }
 
-// sortedBy sorts a copy by id, so that all who lock rows lock them in one order.
+// sortedBy sorts a copy by id, so that everyone locks rows in one order.
 func sortedBy[T any](list []T, id func(T) [16]byte) []T {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b T) int {
@@ -32,7 +32,7 @@ func sortedBy[T any](list []T, id func(T) [16]byte) []T {
 
 func compareIDs[T ~[16]byte](a, b T) int { return bytes.Compare(a[:], b[:]) }
 
-// pairs makes the arrays of executions and tokens, sorted.
+// pairs returns the arrays of executions and tokens, sorted.
 func pairs(ls []job.Lease) (ids, tokens *array) {
 	ids, tokens = uuids(len(ls)), bigints(len(ls))
 	for _, l := range sortedBy(ls, func(l job.Lease) [16]byte { return l.Execution }) {
@@ -42,14 +42,12 @@ func pairs(ls []job.Lease) (ids, tokens *array) {
 	return ids, tokens
 }
 
-// A grant whose session has ended gets the token 0, under which nothing is
-// leased. A session bound to a tenant is given nothing of another's. What is of a
-// deleted job is left to whoever deleted it.
+// A grant whose session has ended gets the token 0, under which nothing is leased. A session bound to a tenant gets
+// nothing of another's. Executions of a deleted job are left to whoever deleted it.
 //
-// A fence locks the partitions it names, in order and before any execution, so
-// that a new owner, who counts what runs after it took them, waits for what this
-// leases; or this waits for the new owner, and then does not hold them. Without
-// one, nothing in a group is leased, and no partition is looked at.
+// A fence locks the partitions it names, in order and before any execution, so that a new owner, which counts running
+// executions after taking them, waits for these leases; or this waits for the new owner, and then no longer holds
+// them. Without a fence, nothing in a group is leased, and no partition is read.
 const (
 	leaseSQL       = leaseHead + leaseFrom + ` OFFSET 0) c, jobs j WHERE v.group_key = 0` + leaseTail
 	leaseFencedSQL = leaseHead + leaseFence + leaseFenced + ` OFFSET 0) c, jobs j WHERE (v.part = ANY (c.held) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseTail
@@ -66,7 +64,7 @@ const (
 			FROM unnest($1::uuid[]) WITH ORDINALITY g(worker, n)
 			LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
 		)`
-	// The directory says what was asked for: what was not leased does not carry the token.
+	// The directory records what was requested: executions that were not leased do not carry the token.
 	leaseDirectory = `, directory AS (
 			INSERT INTO leases (lease, worker, at, ids)
 			SELECT ((SELECT tokens FROM g))[c.g], ($1::uuid[])[c.g], now(), array_agg(c.id) FROM unnest($2::uuid[], $3::int[]) c(id, g)
@@ -87,7 +85,8 @@ const (
 			j.target, coalesce(v.payload, j.payload), coalesce(least(nullif(v.timeout_ms, 0), nullif(v.stall_ms, 0)), 0)`
 )
 
-// Where all is for one session, one scan of live goes through all ids, in their order: no row is joined to find out whose it is to be.
+// If everything is for one session, one scan of live goes through all ids in order, without a join to determine the
+// session.
 const (
 	leaseOneSQL       = leaseHead + leaseOne + `v.group_key = 0` + leaseOneTail
 	leaseOneFencedSQL = leaseHead + leaseFence + leaseOne + `(v.part = ANY ((SELECT held FROM fence)::int2[]) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseOneTail
@@ -102,7 +101,7 @@ const (
 		` + leaseReturning
 )
 
-// fenceArgs returns the arguments of a fence, its partitions sorted, and whose it is.
+// fenceArgs returns the arguments of a fence, its partitions sorted, and its server.
 func fenceArgs(f engine.Fence) []any {
 	parts, epochs := smallints(len(f.Epochs)), bigints(len(f.Epochs))
 	for _, p := range slices.Sorted(maps.Keys(f.Epochs)) {
@@ -112,13 +111,13 @@ func fenceArgs(f engine.Fence) []any {
 	return []any{parts, epochs, [16]byte(f.Server)}
 }
 
-// wish is an execution, and for which of the grants, counted from one.
+// wish is an execution and its grant, counted from one.
 type wish struct {
 	id    job.ExecutionID
 	grant int
 }
 
-// leaseArgs chooses the statement for grants, and makes its parameters.
+// leaseArgs chooses the statement for grants, and builds its parameters.
 func leaseArgs(gs []engine.Grant, f engine.Fence) (sql string, args []any) {
 	workers := uuids(len(gs))
 	var wishes []wish
@@ -144,8 +143,8 @@ func leaseArgs(gs []engine.Grant, f engine.Fence) (sql string, args []any) {
 	return sql, args
 }
 
-// Lease gives each session the executions it asks for and the fence lets through, in the order asked for; most often in one
-// commit, but what was taken out of bundles in another.
+// Lease gives each session the executions it requests and the fence lets through, in the requested order; usually in
+// one commit, with executions taken out of bundles in another.
 func (s *leases) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
@@ -157,15 +156,19 @@ func (s *leases) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (
 		}
 	}
 	if g.count < len(g.all) || len(g.all) == 0 {
-		if err := s.leaseRows(ctx, gs, f, g); err != nil { // also where it may have committed: who asked disowns what it does not know of
+		if err := s.leaseRows(ctx, gs, f, g); err != nil { // even if it may have committed: the caller disowns what it does not know of
 			return nil, err
 		}
 	}
 	s.watch.given(g.first)
-	return g.attempts(), nil
+	as := g.attempts()
+	if err := s.memberTargets(ctx, as); err != nil { // the caller disowns what it was not told of
+		return nil, err
+	}
+	return as, nil
 }
 
-// leaseRows leases what is not in bundles.
+// leaseRows leases executions that are not in bundles.
 func (s *leases) leaseRows(ctx context.Context, gs []engine.Grant, f engine.Fence, g *given) error {
 	sql, args := leaseArgs(g.rest(gs), f)
 	var got leased
@@ -197,7 +200,7 @@ const releaseSQL = `
 		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = r.id AND lease = r.token AND lease > 0 AND ($4::uuid IS NULL OR worker = $4) OFFSET 0) v
 	), ` + backSQL
 
-// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
+// Release returns executions that the worker holds to the queue, uncharged; it skips other leases.
 func (s *leases) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	if len(ls) == 0 {
 		return engine.Requeued{}, nil

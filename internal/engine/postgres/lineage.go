@@ -12,11 +12,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A database may lose its last commits and continue: a standby that was behind is promoted, or a backup is restored. Tokens that
-// were drawn in what is lost would be drawn again. So a database keeps whose history it continues: the cluster's, the timeline
-// of its log, which every promotion and every recovery from a base backup changes, and the sequence of tokens, which
-// pg_restore makes again. Every connection is asked for these before anything is done on it, and where they are not those that
-// are kept, a new epoch of tokens begins.
+// A database may lose its last commits and continue: a lagging standby is promoted, or a backup is restored. Tokens
+// that were drawn in the lost commits would be drawn again. So a database stores whose history it continues: the
+// cluster's, the timeline of its log, which every promotion and every recovery from a base backup changes, and the
+// sequence of tokens, which pg_restore creates again. Every connection is asked for these first, and if they differ
+// from the stored ones, a new epoch of tokens begins.
 const (
 	lineageSQL = `
 		SELECT pg_is_in_recovery(), now(), CASE WHEN NOT pg_is_in_recovery() AND to_regclass('tokens') IS NOT NULL AND to_regclass('installation') IS NOT NULL THEN
@@ -29,7 +29,7 @@ const (
 
 var errStandby = fmt.Errorf("%w: %w: it is a standby, or recovers", engine.ErrUnavailable, engine.ErrReadOnly)
 
-// recognize sees that a new connection leads to the history that is known, or has tokens begin a new epoch.
+// recognize checks that a new connection leads to the known history, or else begins a new epoch of tokens.
 func (s *Store) recognize(ctx context.Context, c *pgx.Conn) error {
 	var standby bool
 	var now time.Time
@@ -42,7 +42,7 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn) error {
 	case err != nil:
 		return err
 	case standby:
-		return errStandby // and not one that is promoted meanwhile, with connections from before
+		return errStandby // and not one that is promoted meanwhile, with older connections
 	case lineage == nil:
 		return nil // there is no schema yet
 	}
@@ -64,7 +64,7 @@ func (s *Store) recognize(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// begin keeps a lineage. Where another was kept, it returns that one and the first token of the epoch that begins.
+// begin stores a lineage. If another was stored, it returns that one and the first token of the epoch that begins.
 func begin(ctx context.Context, c *pgx.Conn, lineage string, now time.Time) (was string, token int64, err error) {
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		var kept []byte

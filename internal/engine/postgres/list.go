@@ -11,24 +11,24 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// listing is a list that an index gives in its order, in a transaction.
+// listing is a list that an index returns in its order, in a transaction.
 type listing[T any] struct {
 	ctx    context.Context
 	tx     pgx.Tx
 	table  string // that the index is of
 	where  string // what the index finds
 	params params
-	found  int      // how many of these are the index's
+	found  int      // how many of these conditions the index handles
 	also   string   // what else is to hold
-	from   string   // where that can be asked; "": the table
+	from   string   // what to read instead of the table; "": the table
 	key    []string // the columns of the order
 	read   func(where string, limit string) string
 	scan   pgx.RowToFunc[T]
-	keys   func(p engine.Place, ps *params) string // a place, as the key is compared with it
+	keys   func(p engine.Place, ps *params) string // a place, in the form in which the key is compared with it
 	place  func(r pgx.Row) (engine.Place, error)   // of a row of the key
 }
 
-// listed reads a page of a listing in one snapshot, by indexes in their order.
+// listed reads a page of a listing in one snapshot, through indexes in their order.
 func listed[T any](ctx context.Context, s *database, doing string, p engine.Page, place func(*T) engine.Place, list listing[T], then func(ctx context.Context, tx pgx.Tx, found []T) error) (engine.Listed[T], error) {
 	var out engine.Listed[T]
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -51,7 +51,7 @@ func (l listing[T]) descending() string {
 	return " ORDER BY " + strings.Join(l.key, " DESC, ") + " DESC"
 }
 
-// within adds a span to what the index finds.
+// within adds a span to the conditions of the index.
 func (l listing[T]) within(in engine.Span, of params) (where string, ps params) {
 	where, ps = l.where, append(params(nil), of...)
 	key := "(" + strings.Join(l.key, ", ") + ")"
@@ -64,7 +64,7 @@ func (l listing[T]) within(in engine.Span, of params) (where string, ps params) 
 	return where, ps
 }
 
-// Nth is the place of the n-th row behind a place.
+// Nth returns the place of the n-th row after a place.
 func (l listing[T]) Nth(after engine.Place, n int) (engine.Place, error) {
 	where, ps := l.within(engine.Span{After: after}, l.params[:l.found])
 	sql := "SELECT " + strings.Join(l.key, ", ") + " FROM " + l.table + " WHERE " + where + l.descending() + " LIMIT 1 OFFSET " + ps.add(n-1)
@@ -93,7 +93,7 @@ func (l listing[T]) Count(in engine.Span, limit int) (n int64, err error) {
 	return n, err
 }
 
-// Rows takes the planner's word for how many the index finds.
+// Rows returns the planner's estimate of how many rows the index finds.
 func (l listing[T]) Rows() (int64, error) {
 	var text []byte
 	if err := l.tx.QueryRow(l.ctx, fmt.Sprintf("EXPLAIN (FORMAT JSON) SELECT 1 FROM %s WHERE %s", l.table, l.where), l.params[:l.found]...).Scan(&text); err != nil {

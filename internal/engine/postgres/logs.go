@@ -14,8 +14,8 @@ import (
 
 const (
 	logHead = "SELECT l.upto, l.bytes, l.cut FROM logs l WHERE l.execution = a.execution AND l.token = a.token ORDER BY l.first DESC LIMIT 1"
-	// appendLogsSQL stores chunks while their leases are held and the logs end where they begin, in one order whoever
-	// writes, so that two do not wait for each other in a circle.
+	// appendLogsSQL stores chunks while their leases are held and the logs end where they begin, always in the same
+	// order, so that concurrent appends do not deadlock.
 	appendLogsSQL = `
 		WITH asked AS MATERIALIZED (
 			SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::int4[], $5::int4[], $6::int8[], $7::bool[], $8::bytea[])
@@ -51,7 +51,7 @@ const (
 			) n
 		)
 		SELECT coalesce(sum(upto), 0)::int8 FROM ends WHERE $3 = 0 OR attempt = $3`
-	// tidyLogsSQL looks at the logs of some executions, and drops those of executions that are no longer known.
+	// tidyLogsSQL examines the logs of some executions, and drops those of unknown executions.
 	tidyLogsSQL = `
 		WITH RECURSIVE seen AS (
 			(SELECT execution FROM logs WHERE execution > $1 ORDER BY execution LIMIT 1)
@@ -66,7 +66,7 @@ const (
 			DELETE FROM logs l USING gone g WHERE l.execution = g.execution
 		)
 		SELECT count(*), (SELECT execution FROM looked ORDER BY execution DESC LIMIT 1) FROM looked`
-	tidiedLogs = 50 // executions; each is looked for in every day of history
+	tidiedLogs = 50 // executions; each is looked up in every day of history
 )
 
 // AppendLogs stores chunks of logs under the leases that wrote them.
@@ -122,7 +122,7 @@ func (s *reads) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 	return out, nil
 }
 
-// Logs reads the log of an execution from a place on.
+// Logs reads the log of an execution from a position on.
 func (s *reads) Logs(ctx context.Context, t tenant.ID, x job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
 	var out []engine.LogChunk
 	err := s.look(ctx, "read logs", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -149,7 +149,7 @@ func (s *reads) LogLines(ctx context.Context, t tenant.ID, x job.ExecutionID, at
 	return total, err
 }
 
-// tidyLogs drops logs of executions that are no longer known; it looks at some, and at the next ones the next time.
+// tidyLogs drops logs of unknown executions; each call examines the next few.
 func (s *upkeep) tidyLogs(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last [16]byte
 	if p := s.logged.Load(); p != nil {

@@ -21,9 +21,11 @@ var files embed.FS
 func migrations() ([]engine.Migration, error) { return engine.Migrations(files, "migrations") }
 
 const (
-	migrationLock = 0x4361_7269 // the first half of the advisory lock's key; the other is the schema's name
-	migrationWait = time.Minute // for another process that migrates
-	tableWait     = 5 * time.Second
+	migrationLock = 0x4361_7269            // the first half of the advisory lock's key; the other is the schema's name
+	migrationWait = time.Minute            // for another process that migrates
+	tableWait     = 5 * time.Second        // for a table that others hold
+	tableTry      = 300 * time.Millisecond // of it at a stretch
+	tablePause    = 200 * time.Millisecond // between tries
 	stepTime      = 10 * time.Minute
 )
 
@@ -77,7 +79,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 			return translate(fmt.Sprintf("migration %04d (%s)", m.Version, m.Name), err)
 		}
 	}
-	if _, err := prepareDays(ctx, c); err != nil {
+	err = locking(ctx, c, func() error {
+		_, err := prepareDays(ctx, c)
+		return err
+	})
+	if err != nil {
 		return translate("migrate", err)
 	}
 	if err := s.recognize(ctx, c); err != nil {
@@ -87,7 +93,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := c.QueryRow(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
 		return translate("migrate", err)
 	}
-	why, err := raise(ctx, c)
+	var why string
+	err = locking(ctx, c, func() (err error) {
+		why, err = raise(ctx, c)
+		return err
+	})
 	if err != nil {
 		return translate("raise the wall between tenants", err)
 	}
@@ -221,12 +231,32 @@ func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
 	if done, err := applyInParts(ctx, c, m); done || err != nil {
 		return err
 	}
+	once := func() error { return locking(ctx, c, func() error { return applyOnce(ctx, c, m) }) }
 	for range races {
-		if err := applyOnce(ctx, c, m); !isCode(err, deadlockDetected) {
+		if err := once(); !isCode(err, deadlockDetected) {
 			return err
 		}
 	}
-	return applyOnce(ctx, c, m)
+	return once()
+}
+
+// locking runs f, which locks tables, and runs it again while others hold one of them, for tableWait. Whoever asks for a table
+// after a lock that waits must wait, too; so a try waits for tableTry only, and all others are served between two tries.
+func locking(ctx context.Context, c *pgx.Conn, f func() error) error {
+	if err := setLockTimeout(ctx, c, tableTry); err != nil {
+		return err
+	}
+	for end := time.Now().Add(tableWait); ; {
+		err := f()
+		if !isCode(err, lockNotAvailable) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tablePause):
+		}
+	}
 }
 
 func applyOnce(ctx context.Context, c *pgx.Conn, m engine.Migration) error {

@@ -25,7 +25,7 @@ const (
 		) v LIMIT $3`
 )
 
-// Unwell lists finished executions that did not succeed and were not cancelled either.
+// Unwell lists finished executions that neither succeeded nor were cancelled.
 func (s *reads) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) (out []job.Execution, err error) {
 	names := make([]string, len(ts))
 	for i, t := range ts {

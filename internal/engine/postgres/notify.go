@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel is the channel on which servers tell each other that something is ready. Every
-// database has its own, so installations do not hear each other.
+// channel is the channel on which servers notify each other of ready work. Every database has its own, so
+// installations do not hear each other.
 const channel = "carillon_ready"
 
-// listenPause sets how long a listener hears nothing before it checks its connection.
+// listenPause is how long a listener hears nothing before it checks its connection.
 const listenPause = 20 * time.Second
 
 // newName returns the name with which a store signs its notifications, so that it ignores its own.
@@ -38,8 +38,8 @@ func (s *servers) Listen(ctx context.Context, wake func()) error {
 	})
 }
 
-// listen calls begun when it begins, since what came before is not told again,
-// and take with what is notified on a channel.
+// listen calls begun when it begins, since earlier notifications are not repeated, and take with each notification on
+// a channel.
 func (s *servers) listen(ctx context.Context, channel string, begun func(), take func(payload string)) error {
 	c, err := pgx.ConnectConfig(ctx, s.admin.Copy())
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *servers) listen(ctx context.Context, channel string, begun func(), take
 	}
 }
 
-// feed is the channel on which servers tell each other what has changed, while someone watches.
+// feed is the channel on which servers notify each other of changes, while someone watches.
 const feed = "carillon_feed"
 
 // Publish sends a message to all servers.

@@ -24,63 +24,64 @@ import (
 type Config struct {
 	URL              string // postgres://user:password@host:port/database, or the key=value form
 	ApplicationName  string // as pg_stat_activity shows it; "" for carillon
-	AllowAsyncCommit bool   // accept a server that may lose what it acknowledged
+	AllowAsyncCommit bool   // accept a server that may lose acknowledged commits
 	HotConns         int    // 0: 6
 	ReadConns        int    // 0: 8
-	AppRole          string // to whom Migrate gives what servers need; "": servers are the tables' owner
+	AppRole          string // the role to which Migrate grants what servers need; "": servers own the tables
 	Logger           *slog.Logger
 }
 
 // Store is the store over one PostgreSQL database.
 type Store struct {
 	sqlstore.Settings
+	sqlstore.Runs
 	*database
 
 	jobs     // definitions: create, find, change, delete, run again
 	leases   // firings, leases and their results, bundles
 	sessions // workers, and what they held
 	reads    // executions, logs and counts for people
-	servers  // who owns which partition, and how servers wake each other
+	servers  // ownership of partitions, and notifications between servers
 	upkeep   // what keeps the tables small
 }
 
-// database is the connections to one database, and what is remembered between calls.
+// database is the connections to one database, and cached state.
 type database struct {
 	hot, read *pgxpool.Pool
 	open      func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error)
 	size      struct{ hot, read int } // connections of each
 	wall      atomic.Pointer[wall]
-	admin     *pgx.ConnConfig // for connections of its own: migrations
+	admin     *pgx.ConnConfig // for separate connections: migrations
 	about     string
 	log       *slog.Logger           // may be nil
-	lineage   atomic.Pointer[string] // of the database, as it was last recognized
-	name      string                 // what it signs its notifications with
-	app       string                 // the role that servers run with; "": as this
-	noCopy    atomic.Bool            // row-level security, and be it without effect, keeps it from COPY
-	ready     atomic.Bool            // the schema was found to be this version's
-	full      atomic.Bool            // a write found no room on the disk, and none has since
-	// swept is the token up to which Tidy has looked at the directory: leases that
-	// are held for long must not keep it from those behind them.
+	lineage   atomic.Pointer[string] // of the database, as last recognized
+	name      string                 // the name that signs its notifications
+	app       string                 // the role that servers run with; "": the same
+	noCopy    atomic.Bool            // row-level security, even if ineffective, keeps it from COPY
+	ready     atomic.Bool            // the schema is known to be this version's
+	full      atomic.Bool            // a write found the disk full, and none has succeeded since
+	// swept is the token up to which Tidy has examined the directory: long-held leases must not keep it from later
+	// ones.
 	swept atomic.Int64
-	// walked is the execution up to which it has looked for what a deletion left behind.
+	// walked is the execution up to which it has looked for remains of deletions.
 	walked atomic.Pointer[[16]byte]
 	// revised is the revision of a job up to which it has looked for those of deleted jobs.
 	revised atomic.Pointer[revisionOf]
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
-	// logged is the execution up to which it has looked at the logs.
+	// logged is the execution up to which it has examined the logs.
 	logged  atomic.Pointer[[16]byte]
 	decided horizon
 	watch   watch
 	pulse   pulse
-	dues    atomic.Int64 // how many jobs the last look found due
-	memo    engine.Memo  // of what is due
+	dues    atomic.Int64 // how many jobs the last query found due
+	memo    engine.Memo  // of due jobs
 
-	perBundle atomic.Int64 // how many executions bundles held, on the average, that were read lately
-	packsAll  bool         // whatever may be in a bundle is, and be it alone; for tests
+	perBundle atomic.Int64 // the average number of executions in recently read bundles
+	packsAll  bool         // whatever may be in a bundle is, even alone; for tests
 }
 
-// Each room holds the methods of one subject. All share the database.
+// Each of these holds the methods of one subject. All share the database.
 type (
 	jobs     struct{ *database }
 	leases   struct{ *database }
@@ -97,7 +98,7 @@ const oldestVersion = 150000
 // connectTime limits how long a connection may take to open; the package's tests wait longer.
 var connectTime = 3 * time.Second
 
-// Open connects to the database and checks that it keeps what it acknowledges.
+// Open connects to the database and checks that its commits are durable.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	base, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
@@ -127,12 +128,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	d := &database{admin: cc.Copy(), log: cfg.Logger, name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
-	s := &Store{sqlstore.New(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, servers{d}, upkeep{d}}
+	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, servers{d}, upkeep{d}}
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}
 	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
-		durable["synchronous_commit"] = "on" // whatever a role or database is set to
+		durable["synchronous_commit"] = "on" // whatever is set for a role or database
 	}
 	s.size.hot, s.size.read = or(cfg.HotConns, 6), or(cfg.ReadConns, 8)
 	s.open = func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error) {
@@ -215,10 +216,10 @@ func (v server) check(allowAsync bool) error {
 	return nil
 }
 
-// Describe names the server's version, address and database.
+// Describe returns the server's version, address and database.
 func (s *Store) Describe() string { return s.about }
 
-// Backend is the id of one of the server's processes, as the server knows it.
+// Backend returns the id of one of the server's processes, as the server knows it.
 func (s *Store) Backend(ctx context.Context) (pid int, err error) {
 	err = s.look(ctx, "ask for a process of the server", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
@@ -226,7 +227,7 @@ func (s *Store) Backend(ctx context.Context) (pid int, err error) {
 	return pid, err
 }
 
-// Now is the server's clock.
+// Now returns the server's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var t time.Time
 	err := s.ask(ctx, "read the clock", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -235,8 +236,8 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// Ping reports whether the server answers, takes writes and has this version's schema, and, after a write that found no room on
-// the disk, whether there is room again.
+// Ping reports whether the server answers, takes writes and has this version's schema, and, after a write that found
+// the disk full, whether there is room again.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.full.Load() {
 		if err := s.write(ctx, "ping", room); isCode(err, diskFull) {
@@ -257,7 +258,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		case readOnly:
 			return fmt.Errorf("%w: default_transaction_read_only is on", engine.ErrReadOnly)
 		}
-		return s.check(ctx, c) // always: a newer version may have changed it beside this one
+		return s.check(ctx, c) // always: a newer version running beside this one may have changed it
 	})
 }
 
@@ -272,7 +273,7 @@ func room(ctx context.Context, c *pgxpool.Conn) error {
 	return err
 }
 
-// Close ends all connections, after what they are doing.
+// Close closes all connections once their current calls are done.
 func (s *Store) Close() error {
 	s.pulse.close()
 	s.hot.Close()

@@ -19,24 +19,23 @@ import (
 
 var _ engine.Owners = (*Store)(nil)
 
-// A server that missed its time is deposed, by whoever sees it first, for good: its
-// row stays for an hour, so that it learns of it. The rows of partitions change
-// only when one moves or is wanted, and never while a lease or a fire that names them
-// in its fence has not committed. There is one row a partition and duty; a server has one duty.
+// A server that missed its time is deposed, by whoever sees it first, for good: its row stays for an hour, so that it
+// learns of it. The rows of partitions change only when one moves or is wanted, and never while a lease or a fire
+// that names them in its fence has not committed. There is one row per partition and duty; a server has one duty.
 const (
 	attendSQL = `
-		INSERT INTO servers AS s (id, duty, host, hungry, slots, started_at, expires_at) VALUES ($1, $6, $2, $3, $7, $4, now() + $5)
-		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, slots = EXCLUDED.slots, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
+		INSERT INTO servers AS s (id, duty, host, waiting, slots, started_at, expires_at) VALUES ($1, $6, $2, $3, $7, $4, now() + $5)
+		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, waiting = EXCLUDED.waiting, slots = EXCLUDED.slots, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
 		WHERE NOT s.deposed AND s.duty = EXCLUDED.duty`
 	// Of two that would depose each other, neither waits.
 	deposeServersSQL = `
 		UPDATE servers SET deposed = true
 		WHERE id = ANY (ARRAY(SELECT id FROM servers WHERE expires_at < now() AND NOT deposed AND id <> $1 ORDER BY id FOR UPDATE SKIP LOCKED))`
-	// What a deposed server had is free once it owns nothing.
+	// The shares of a deposed server are freed once it owns nothing.
 	freeSharesSQL   = `DELETE FROM limit_shares WHERE server = ANY (ARRAY(SELECT s.id FROM servers s WHERE ` + gone + `))`
 	dropServersSQL  = `DELETE FROM servers s WHERE ` + gone + ` AND s.expires_at < now() - interval '1 hour'`
 	gone            = `s.deposed AND NOT EXISTS (SELECT 1 FROM partitions p WHERE p.owner = s.id)`
-	aliveServersSQL = `SELECT id, duty, host, hungry, slots, started_at FROM servers WHERE duty = $1 AND NOT deposed AND expires_at > now() ORDER BY id`
+	aliveServersSQL = `SELECT id, duty, host, waiting, slots, started_at FROM servers WHERE duty = $1 AND NOT deposed AND expires_at > now() ORDER BY id`
 	partitionsSQL   = `SELECT part, owner, epoch, wanted FROM partitions WHERE duty = $1 ORDER BY part`
 
 	takeSQL = `
@@ -48,19 +47,19 @@ const (
 		UPDATE partitions p SET owner = $2, epoch = p.epoch + 1, wanted = NULL
 		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($3::int2[]) u(part) OFFSET 0) u
 		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner = $1 AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $2 AND s.duty = u.duty AND ` + serves + `)`
-	// The first server to ask stays noted until it gets the partition, is gone, or has no worker waiting any more.
+	// The first server to ask stays recorded until it gets the partition, is gone, or has no waiting worker any more.
 	wantSQL = `
 		UPDATE partitions p SET wanted = $1
 		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($2::int2[]) u(part) OFFSET 0) u
 		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner <> $1 AND p.wanted IS DISTINCT FROM $1
-			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND s.hungry AND ` + serves + `)`
+			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND s.waiting AND ` + serves + `)`
 	serves = `NOT s.deposed AND s.expires_at > now()`
 	dutyOf = `(SELECT duty FROM servers WHERE id = $1)`
 
 	retireSQL = `UPDATE servers SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed`
 )
 
-// partitions makes an array of partitions, sorted.
+// partitions returns a sorted array of partitions.
 func partitions(ps []job.Partition) *array {
 	a := smallints(len(ps))
 	for _, p := range slices.Sorted(slices.Values(ps)) {
@@ -69,7 +68,7 @@ func partitions(ps []job.Partition) *array {
 	return a
 }
 
-// Attend keeps a server alive for ttl, and says who else has its duty and who owns what for it.
+// Attend keeps a server alive for ttl, and returns the other servers with its duty and the owners of partitions.
 func (s *servers) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (engine.Roster, error) {
 	if me.Duty != engine.Dispatching && me.Duty != engine.Scheduling {
 		return engine.Roster{}, fmt.Errorf("attend: the server's duty is %d; want %d (dispatching) or %d (scheduling)", me.Duty, engine.Dispatching, engine.Scheduling)
@@ -94,7 +93,7 @@ func (s *servers) Attend(ctx context.Context, me engine.Server, ttl time.Duratio
 	return out, nil
 }
 
-// roster deposes those who missed their time, drops what they left, and reads who is there.
+// roster deposes servers that missed their time, drops what they left, and reads the live ones.
 func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster, err error) {
 	b := &pgx.Batch{}
 	b.Queue(deposeServersSQL, [16]byte(me.ID))
@@ -135,10 +134,10 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster
 	return out, r.Close()
 }
 
-// takePatience sets how long a lease of a server that is gone may block whoever takes its partitions.
+// takePatience is how long a lease of a server that is gone may block the one that takes its partitions.
 const takePatience = time.Second
 
-// Take makes the server the owner of those partitions that nobody alive owns.
+// Take makes the server the owner of those partitions that no live server owns.
 func (s *servers) Take(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
 	if len(ps) == 0 {
 		return nil
@@ -161,19 +160,19 @@ func (s *servers) Take(ctx context.Context, me engine.ServerID, ps []job.Partiti
 	})
 }
 
-// unblock ends the connections that stand in the way of another for too long: a server that stopped while it read the
-// answer to its lease holds the locks of its fence for as long as its connection lasts.
+// unblock ends connections that block another for too long: a server that stopped while it read the answer to its
+// lease holds the locks of its fence for as long as its connection lasts.
 func (s *servers) unblock(ctx context.Context, pid int, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-ctx.Done():
 	case <-time.After(takePatience):
-		// Where it may not, the one that waits is told so by its own time limit.
+		// If it may not, the waiting one fails at its own time limit.
 		_, _ = s.read.Exec(ctx, "SELECT pg_terminate_backend(b) FROM unnest(pg_blocking_pids($1)) b", pid)
 	}
 }
 
-// Give hands partitions that the server owns to another that is alive.
+// Give hands partitions that the server owns to another live server.
 func (s *servers) Give(ctx context.Context, from, to engine.ServerID, ps []job.Partition) error {
 	return s.write(ctx, "give partitions", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, giveSQL, [16]byte(from), [16]byte(to), partitions(ps))
@@ -181,7 +180,7 @@ func (s *servers) Give(ctx context.Context, from, to engine.ServerID, ps []job.P
 	})
 }
 
-// Want notes that the server would have partitions of others.
+// Want records that the server asks for partitions of others.
 func (s *servers) Want(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
 	return s.write(ctx, "want partitions", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, wantSQL, [16]byte(me), partitions(ps))
@@ -197,8 +196,7 @@ func (s *servers) Retire(ctx context.Context, me engine.ServerID) error {
 	})
 }
 
-// The row of nobody is what all who borrow of a limit lock before they reckon; each of these statements sees what was
-// committed before it.
+// All borrowers of a limit first lock the row of nobody; each of these statements sees what was committed before it.
 const (
 	nobodySQL = `
 		INSERT INTO limit_shares (tenant, queue, server, share, want) SELECT tenant, queue, '00000000-0000-0000-0000-000000000000', 0, 0
@@ -209,7 +207,7 @@ const (
 		CROSS JOIN LATERAL (
 			SELECT 1 FROM limit_shares WHERE tenant = w.tenant AND queue = w.queue AND server = '00000000-0000-0000-0000-000000000000' OFFSET 0 FOR UPDATE
 		) l`
-	// Of a server that is gone, and whose partitions have no other owner yet, the share counts, and its wish does not.
+	// Of a server that is gone, and whose partitions have no other owner yet, the share counts but the wish does not.
 	sharesSQL = `
 		SELECT w.n, l.server, l.share, CASE WHEN l.serves THEN l.want ELSE 0 END, l.turns, l.turn_at, now()
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(tenant, queue, n)
@@ -229,7 +227,7 @@ const (
 		WHERE l.tenant = $1 AND l.share > 0 AND NOT (` + gone + `) ORDER BY l.queue, l.server`
 )
 
-// Borrow sets how much of each limit the server has for itself, and answers in order.
+// Borrow sets each limit's share of the server, and answers in order.
 func (s *servers) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
 	if len(bs) == 0 {
 		return nil, nil
@@ -254,7 +252,7 @@ func (s *servers) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Sh
 				return err
 			}
 			if done.RowsAffected() == 0 {
-				return engine.ErrSession // a share of one that is gone would be nobody's to give back
+				return engine.ErrSession // nobody could return the share of one that is gone
 			}
 			all, err := sharesOf(ctx, tx, me, tenants, queues, len(bs))
 			if err != nil {
@@ -281,20 +279,20 @@ func (s *servers) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Sh
 	return out, nil
 }
 
-// borrowed holds what servers have of a limit and would have, in order of their ids.
+// borrowed holds the servers' shares of and wishes for a limit, in order of their ids.
 type borrowed struct {
 	all []pick.Lent
-	me  int // whose place is the server's that asks; -1: it has no row
+	me  int // index of the calling server; -1: it has no row
 	at  time.Time
 }
 
-// allot says what a server may use of it, and what is kept for it.
+// allot returns what a server may use of it, and what is reserved for it.
 func (o *borrowed) allot(b engine.Share) (may int, mine pick.Lent) {
 	o.all[o.me].Want = b.Want
 	return pick.Allot(b.Max, o.all, o.me, b.Used, o.at)
 }
 
-// sharesOf locks limits, given in order, and reads what servers have of each.
+// sharesOf locks limits, given in order, and reads the servers' shares of each.
 func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queues *array, n int) ([]borrowed, error) {
 	b := &pgx.Batch{}
 	b.Queue(nobodySQL, tenants, queues)
@@ -342,7 +340,7 @@ func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queue
 	return out, r.Close()
 }
 
-// Lent lists what servers have of a tenant's limits.
+// Lent lists the servers' shares of a tenant's limits.
 func (s *servers) Lent(ctx context.Context, t tenant.ID) ([]engine.Lending, error) {
 	var out []engine.Lending
 	err := s.ask(ctx, "list shares of limits", func(ctx context.Context, c *pgxpool.Conn) error {

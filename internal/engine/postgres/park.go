@@ -12,12 +12,12 @@ import (
 
 const (
 
-	// Rows are locked in the order of their ids, as wherever several are.
+	// Rows are locked in the order of their ids, as everywhere.
 	parkSQL = `
 		WITH parked AS (
 			UPDATE live v SET parked_until = f.until FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::uuid[]) f(id, token, until, worker)
 			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)
-			RETURNING v.id, v.lease, v.tenant, v.attempt, v.worker, v.cancel_at
+			RETURNING v.id, v.lease, v.tenant, v.attempt, v.worker, CASE WHEN v.class <> 'workflow' THEN v.cancel_at END AS cancel_at
 		), told AS (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'parked', lease, tenant, attempt, worker, now() FROM parked
 			ON CONFLICT (execution, kind, token) DO NOTHING
@@ -50,7 +50,7 @@ func (s *leases) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, 
 		var l job.Lease
 		var w job.WorkerID
 		var asked bool
-		var over []job.ExecutionID // asked to stop before, and now there is nobody to ask
+		var over []job.ExecutionID // asked to stop before, and now nobody is left to ask
 		if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token), (*id)(&w), &asked}, func() error {
 			if parked[l] = w; asked {
 				over = append(over, l.Execution)

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// pipe gathers statements, also COPY with its rows, to send them all at once as one transaction. The driver waits for
-// the answer to each COPY.
+// pipe collects statements, including COPY with its rows, to send them all at once as one transaction. The driver
+// would wait for the answer to each COPY.
 type pipe struct {
 	out   []byte // in the form they travel in
 	sent  int    // statements
@@ -33,8 +33,8 @@ func (p *pipe) add(m pgproto3.FrontendMessage) {
 	p.out = out
 }
 
-// copyRows limits how many rows go by one COPY: to undo what it set up for each row, the server walks over what it set up for
-// all, so that a thousand cost a tenth more than as many in parts.
+// copyRows limits how many rows one COPY takes: to undo what it set up for each row, the server walks over what it
+// set up for all, so that a thousand cost a tenth more than the same number in parts.
 const copyRows = 200
 
 // copy adds the rows of the chosen creations.
@@ -68,8 +68,8 @@ func (p *pipe) copy(from *page, chosen []bool) {
 	flush()
 }
 
-// run sends everything and waits for all answers. The first error is returned; what follows it the server passes over, up
-// to the commit, which then undoes all.
+// run sends everything and waits for all answers. It returns the first error; the server skips what follows it, up to
+// the commit, which then rolls back everything.
 func (p *pipe) run(ctx context.Context, c *pgx.Conn) error {
 	if p.fault != nil {
 		return p.fault
@@ -96,7 +96,7 @@ func (p *pipe) run(ctx context.Context, c *pgx.Conn) error {
 			answers++
 		}
 	}
-	if err != nil { // nobody can tell any more what the next answer would be to
+	if err != nil { // nobody can tell any more which statement the next answer belongs to
 		gone, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
 		_ = conn.Close(gone)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// The time a statement may take, on the server and, for one that no longer
-// answers, here. The client's covers the wait for a connection and retries.
-// The package's tests wait longer.
+// The time limits of a statement, on the server and, if that no longer answers, here. The client's limit covers the
+// wait for a connection and retries. The package's tests wait longer.
 var (
 	hotStatement  = 3 * time.Second
 	readStatement = 4 * time.Second
@@ -37,7 +36,7 @@ var hotSettings = map[string]string{
 	"enable_bitmapscan":                   "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
-	"enable_sort":                         "off", // where an index gives the order; elsewhere it sorts all the same
+	"enable_sort":                         "off", // if an index gives the order; otherwise it sorts all the same
 	"max_parallel_workers_per_gather":     "0",
 	"plan_cache_mode":                     "force_generic_plan",
 	"jit":                                 "off",
@@ -51,5 +50,5 @@ var readSettings = map[string]string{
 	"idle_in_transaction_session_timeout": setting(readStatement),
 }
 
-// setting is a duration as PostgreSQL's settings take it.
+// setting formats a duration for PostgreSQL's settings.
 func setting(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

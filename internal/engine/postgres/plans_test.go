@@ -82,20 +82,22 @@ type planNode struct {
 // before these, or lacks some, goes through very many rows.
 var asked = map[string][]string{
 	"calendars_pkey": {"tenant"}, "secrets_pkey": {"tenant", "name"}, "secrets_named": {"tenant"},
-	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
+	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "blobs_pkey": {"id"}, "blobs_name": {"name"}, "blob_chunks_pkey": {"blob"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
 	"bundles_pkey": {"key"}, "bundles_tenant": {"tenant"}, "dead_letters_pkey": {"execution"},
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
 	"executions_id_idx": {"id"}, "failures_pkey": {"tenant", "hour"}, "fingerprints_pkey": {"tenant", "fingerprint"},
 	"job_counts_pkey": {"tenant"}, "job_durations_pkey": {"tenant", "job"}, "job_months_age": {"month"},
 	"job_months_pkey": {"tenant", "job"}, "job_revisions_pkey": {"tenant", "job"}, "job_stats_pkey": {"tenant", "job"},
 	"jobs_name": {"name"}, "jobs_paused": {"paused_until"}, "jobs_pkey": {"tenant", "id"}, "jobs_planned": {"tenant"},
-	"leases_pkey": {"lease"}, "leases_worker": {"worker"}, "limit_shares_pkey": {"tenant", "queue"}, "live_expires": {"expires_at"},
+	"run_members_pkey": {"execution"}, "runs_execution": {"execution"}, "leases_pkey": {"lease"}, "leases_worker": {"worker"}, "limit_shares_pkey": {"tenant", "queue"}, "live_expires": {"expires_at"},
 	"live_fire": {"job"}, "live_lane": {"lane", "group_key", "priority"}, "live_parked": {"parked_until"}, "live_pkey": {"id"},
 	"live_tenant": {"tenant"}, "live_unique": {"tenant", "unique_key"}, "logs_pkey": {"execution"}, "minutes_pkey": {"at"},
 	"operations_finished": {"finished_at"}, "operations_pkey": {"id"}, "operations_running": {}, "orders_age": {"kind"},
 	"orders_pkey": {"worker"}, "partitions_pkey": {"duty", "part"}, "past_secrets_whose": {"tenant", "job"}, "schedules_due": {"part", "next_run_at"},
 	"schedules_pkey": {"part", "job"}, "secrets_job": {"tenant", "job"}, "servers_pkey": {}, "sessions_deposed": {},
 	"sessions_pkey": {}, "tenant_minutes_pkey": {"tenant", "at"}, "traces_at": {"at"}, "traces_pkey": {"of"},
+	"job_edges_pkey": {"tenant", "child"}, "job_edges_parent": {"parent"}, "edge_marks_pkey": {"child"}, "edge_marks_child": {"child"}, "edge_marks_age": {"at"}, "live_dependent": {"job"},
+	"workflow_uses_pkey": {"tenant", "job"}, "workflow_versions_pkey": {"tenant", "workflow"},
 }
 
 // dayNamed is the name of a day in that of its indexes.

@@ -13,12 +13,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A statement may take seconds because it has much to do, or because the server no longer answers. Whoever has waited for
-// slowAfter has the server asked for a sign of life on a connection that nothing else uses. Where neither that nor any
-// other statement is answered in pulseTime, all who wait so long are told that the store is away.
+// A statement may take seconds because it has much to do, or because the server no longer answers. After slowAfter,
+// the server is pinged on a separate connection. If neither the ping nor any other statement is answered in
+// pulseTime, all calls that have waited that long are told that the store is down.
 //
-// What lies between may forget a connection that was quiet for long, and then nothing comes back on it, ever. So one that
-// does not answer in keptTime is given up for a new one.
+// Something on the network may drop an idle connection, after which nothing ever comes back on it. So one that does
+// not answer in keptTime is replaced.
 //
 // The package's tests wait longer for it.
 var (
@@ -29,19 +29,19 @@ var (
 
 var errHung = fmt.Errorf("the server does not answer: %w", context.DeadlineExceeded)
 
-// pulse asks a server for signs of life.
+// pulse pings a server.
 type pulse struct {
 	cfg  *pgx.ConnConfig
 	last atomic.Pointer[time.Time] // when a statement was last answered
 
 	mu   sync.Mutex
-	conn *pgx.Conn     // guarded by mu: nil until it is needed
-	beat chan struct{} // guarded by mu: closed when the question that is on its way was answered, or was not
-	ok   bool          // guarded by mu: what came of it
+	conn *pgx.Conn     // guarded by mu: nil until needed
+	beat chan struct{} // guarded by mu: closed when the current ping was answered, or failed
+	ok   bool          // guarded by mu: its result
 	shut bool          // guarded by mu
 }
 
-// guard ends the context when its holder has waited long and the server is found not to answer.
+// guard cancels the context when its holder has waited long and the server is found not to answer.
 func (p *pulse) guard(ctx context.Context) (guarded context.Context, done func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(slowAfter, func() {
@@ -62,7 +62,7 @@ func (p *pulse) guard(ctx context.Context) (guarded context.Context, done func()
 	}
 }
 
-// explain names the store's silence where that is what ended the context.
+// explain names the store's silence if that is what cancelled the context.
 func explain(ctx context.Context, doing string, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errHung) {
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, errHung)
@@ -70,10 +70,10 @@ func explain(ctx context.Context, doing string, err error) error {
 	return err
 }
 
-// answered notes that a statement was answered.
+// answered records that a statement was answered.
 func (p *pulse) answered() { p.last.Store(new(time.Now())) }
 
-// alive asks, or waits for the answer to a question that is on its way.
+// alive pings, or waits for the answer to a ping in progress.
 func (p *pulse) alive() bool {
 	p.mu.Lock()
 	beat := p.beat
@@ -84,7 +84,7 @@ func (p *pulse) alive() bool {
 	}
 	p.mu.Unlock()
 	if beat == nil {
-		return true // closing; nobody is to be told anything
+		return true // closing; nobody needs to be told
 	}
 	<-beat
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func (p *pulse) alive() bool {
 	return p.ok
 }
 
-// ask asks once. A server that turns the connection away, or is not there, answers too: who waits will hear it.
+// ask pings once. A server that refuses the connection, or is not there, answers too: the waiting caller will see it.
 func (p *pulse) ask(beat chan struct{}) {
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(context.Background(), began.Add(pulseTime))
@@ -127,7 +127,7 @@ func (p *pulse) ask(beat chan struct{}) {
 	close(beat)
 }
 
-// kept reports whether a connection from before answers.
+// kept reports whether an existing connection answers.
 func kept(ctx context.Context, c *pgx.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, keptTime)
 	defer cancel()

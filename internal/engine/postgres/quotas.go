@@ -12,18 +12,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// hasMost reports whether any of the chosen creations may only be one of so many.
+// hasMost reports whether any of the chosen creations has a maximum number of jobs.
 func (b batch) hasMost() bool {
 	return slices.ContainsFunc(b.chosen, func(i int) bool { return b.all[i].Most > 0 && len(b.all[i].Jobs) > 0 })
 }
 
-// rooms counts the active jobs of tenants, their rows locked, and how many creations add.
+// rooms holds the counts of tenants' active jobs, their rows locked, and how many creations add.
 type rooms struct {
 	active map[tenant.ID]int64
 	added  map[tenant.ID]int64
 }
 
-// room locks the counts of the tenants of creations that may only be one of so many, in one order.
+// room locks, in one order, the counts of the tenants of creations with a maximum number.
 func (b batch) room(ctx context.Context, tx pgx.Tx) (rooms, error) {
 	r := rooms{map[tenant.ID]int64{}, map[tenant.ID]int64{}}
 	var ts []string
@@ -48,7 +48,7 @@ func (b batch) room(ctx context.Context, tx pgx.Tx) (rooms, error) {
 	return r, err
 }
 
-// take makes room for a creation, if there is; where nothing was counted there is none.
+// take reserves room for a creation, if there is any; if nothing was counted there is none.
 func (r rooms) take(c *engine.Creation) bool {
 	n := int64(len(c.Jobs))
 	if c.Most <= 0 || n == 0 {
@@ -62,7 +62,7 @@ func (r rooms) take(c *engine.Creation) bool {
 	return true
 }
 
-// keep adds what was taken to the counts.
+// keep adds what was reserved to the counts.
 func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 	if len(r.added) == 0 {
 		return nil
@@ -79,15 +79,15 @@ func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	// oldCountSQL tells a tenant's count and its age. It is one statement, since the tenant may be deleted between two.
+	// oldCountSQL returns a tenant's count and its age in one statement, since the tenant may be deleted between two.
 	oldCountSQL = `
 		INSERT INTO job_counts AS c (tenant, active, counted_at) VALUES ($1, 0, 'epoch') ON CONFLICT (tenant) DO UPDATE SET active = c.active
 		RETURNING c.active, (extract(epoch FROM clock_timestamp() - c.counted_at) * 1000000)::int8, c.counted_at`
-	// addCountSQL makes room for one job that was over and is to be active again.
+	// addCountSQL makes room for one finished job that becomes active again.
 	addCountSQL = "UPDATE job_counts SET active = active + 1 WHERE tenant = $1 AND active < $2"
 )
 
-// chargeSQL locks the rows in order, as drawSQL does.
+// chargeSQL locks the rows in order, like drawSQL.
 const chargeSQL = `
 	WITH old AS MATERIALIZED (
 		SELECT u.bucket, greatest(b.full_us, t.now - u.ago) + u.use AS full_us, t.now FROM unnest($1::text[], $2::int8[], $3::int8[]) u(bucket, use, ago)
@@ -98,7 +98,7 @@ const chargeSQL = `
 	)
 	SELECT bucket, full_us - now FROM old`
 
-// Charge adds what was used to buckets.
+// Charge adds usage to buckets.
 func (s *leases) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
 	if len(cs) == 0 {
 		return nil, nil

@@ -16,9 +16,9 @@ const (
 	deposeSQL = `
 		UPDATE sessions SET deposed = true
 		WHERE id = ANY (ARRAY(SELECT id FROM sessions WHERE expires_at < now() AND NOT deposed ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`
-	// On every pass, so that a lease committed while its session was deposed is found by the next.
-	// The latest leases first: of those a session was given long ago most have finished. Where very many died, only some of each are
-	// looked at, and of the sessions those that were given something last.
+	// On every pass, so that a lease committed while its session was deposed is found by the next. The latest leases
+	// come first: most executions of older ones have finished. If very many died, only some leases of each are
+	// handled, beginning with the sessions that were given something last.
 	deadSQL = `
 		WITH d AS MATERIALIZED (
 			SELECT s.id, s.host FROM sessions s CROSS JOIN LATERAL (SELECT lease FROM leases WHERE worker = s.id ORDER BY - lease LIMIT 1) x
@@ -29,8 +29,8 @@ const (
 				SELECT lease FROM leases WHERE worker = d.id ORDER BY - lease LIMIT (SELECT least($1, greatest(100, 10 * $1 / greatest(count(*), 1))) FROM d)
 			) x ORDER BY x.lease DESC LIMIT $1
 		) n CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE lease = n.lease OFFSET 0 FOR UPDATE SKIP LOCKED) l`
-	// What has been lost too often within the hour, this time included, ends; what is of a deleted job or was asked
-	// to stop ends anyway. Rows are locked as in backSQL.
+	// Executions lost too often within the hour, including this time, end; those of a deleted job or asked to stop
+	// end anyway. Rows are locked as in backSQL.
 	reapSQL = `
 		WITH d AS MATERIALIZED (
 			SELECT l.lease, l.worker, l.ids, r.ending FROM unnest($1::int8[], $2::bytea[]) r(lease, ending)
@@ -68,11 +68,11 @@ const (
 		UNION ALL ` + goneAsReady
 )
 
-// reaped limits how many executions of dead workers come back in one pass, unless one lease alone has more.
+// reaped limits how many executions of dead workers are returned in one pass, unless one lease alone has more.
 const reaped = 20_000
 
-// Reap ends sessions that have expired and returns what they held to the queue
-// as lost attempts: of up to limit leases, each of many executions, latest first.
+// Reap ends expired sessions and returns their executions to the queue as lost attempts: of up to limit leases, each
+// of many executions, latest first.
 func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -111,7 +111,7 @@ func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reap
 	return out, nil
 }
 
-// dead ends sessions that have expired, and finds the leases of the ended and what to say of each.
+// dead ends expired sessions, and finds the leases of ended ones with what to record for each.
 func dead(ctx context.Context, tx pgx.Tx, limit int, out *engine.Reaped) (leases, endings *array, err error) {
 	b := &pgx.Batch{}
 	b.Queue(deposeSQL, limit)

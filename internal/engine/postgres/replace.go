@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// What the schedule of a job fired before an instant is replaced: what waits ends as
-// CANCELLED, and what runs is asked to stop. The jobs are locked.
+// Executions that the schedule of a job fired before an instant are replaced: waiting ones end as CANCELLED, and
+// running ones are asked to stop. The jobs are locked.
 var (
 	dropReplacedSQL = `
 		WITH gone AS (
@@ -21,11 +21,11 @@ var (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, d.ending
 		), ` + endSQL + `
 		` + ofGone
-	// endReplacedSQL ends what is parked of that: nobody is there to ask.
+	// endReplacedSQL ends those that are parked: there is nobody to ask.
 	endReplacedSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND coalesce(v.parked_until, '-infinity') > '-infinity'
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND coalesce(v.parked_until, '-infinity') > '-infinity' AND v.class <> 'workflow'
 				AND $6::int8 > 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, v.lease AS token, NULL::bytea AS result, coalesce(v.cancel_ending, d.ending) AS ending
 		), ` + endSQL + `
@@ -34,12 +34,11 @@ var (
 		WITH asked AS (
 			UPDATE live v SET cancel_at = now(), cancel_ending = d.ending FROM (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.cancel_at IS NULL AND $6::int8 > 0
-			RETURNING v.worker, v.id, v.lease, v.tenant, v.attempt, d.note
+			RETURNING v.worker, v.id, v.lease, v.tenant, v.attempt, v.class, d.note
 		), told AS (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'cancel_requested', lease, tenant, attempt, worker, now(), note FROM asked
 			ON CONFLICT (execution, kind, token) DO NOTHING
-		)
-		INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, lease, 1, now() FROM asked`
+		), ` + orderStopSQL
 
 	replaced = `SELECT d.id, r.ending, r.note FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::bytea[], $5::text[]) r(tenant, job, before, ending, note)
 			CROSS JOIN LATERAL (SELECT s.id FROM (` + scheduledRows("r.tenant", "r.job") + `) s WHERE s.trigger IN (1, 3) AND s.scheduled_at < r.before`
@@ -48,16 +47,16 @@ var (
 // replaces reports whether a firing replaces what its job fired before.
 func replaces(f engine.Firing) bool { return f.Overlap == job.OverlapReplace && len(f.Executions) > 0 }
 
-// Of what waits and is replaced one transaction drops so much, and what is left of a job makes it wait for its turn: Fire takes as
-// many transactions as replaceTime allows, and then leaves such jobs to its next call.
+// One transaction drops at most this many waiting executions that are replaced, and a job with more has to wait for
+// its turn: Fire uses as many transactions as replaceTime allows, and then leaves such jobs to its next call.
 const (
 	replacedAtOnce = engine.CancelsAtOnce
 	replaceTime    = time.Second
 )
 
-// replace fires, and replaces what the jobs that fire fired before. What waits goes first, with its unique key; what runs
-// is asked to stop only if its successor is there; and what was handed back meanwhile goes then. Where more waits of some than goes at
-// once, nothing fires, and x.more says which.
+// replace fires, and replaces what the jobs fired before. Waiting executions go first, with their unique keys;
+// running ones are asked to stop only if their successor exists; and those released meanwhile go then. If some job
+// has more waiting than fits into one transaction, nothing fires, and x.more names the jobs.
 func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Ready, error)) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		locked, err := chosen(tx.Query(ctx, lockSQL, x.args...))
@@ -88,7 +87,7 @@ func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Re
 	})
 }
 
-// dropped is how much of what waits one statement drops of a job.
+// dropped is how many waiting executions of a job one statement drops.
 func (x *volley) dropped() int {
 	n := 0
 	for i := range x.firings {
@@ -99,7 +98,7 @@ func (x *volley) dropped() int {
 	return max(50, replacedAtOnce/max(n, 1))
 }
 
-// left finds the jobs of which more may wait than was dropped.
+// left finds the jobs that may have more waiting executions than were dropped.
 func (x *volley) left() {
 	of := map[job.ID]int{}
 	for i := range x.ended {
@@ -113,7 +112,7 @@ func (x *volley) left() {
 	}
 }
 
-// send runs a statement over what those firings replace that are chosen, and notes what it ended.
+// send runs a statement over what the chosen firings replace, and records what it ended.
 func (x *volley) send(ctx context.Context, tx pgx.Tx, sql string, chosen func(i int) bool) error {
 	n := len(x.firings)
 	tenants, jobs, befores, endings, notes := texts(n), uuids(n), instants(n), byteas(n), texts(n)

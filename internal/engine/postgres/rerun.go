@@ -13,9 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The first lock makes calls that run the same execution again wait for each
-// other, so that one sent twice at once sees what the first came to; the lock on
-// the jobs is as in Trigger. Both are taken in order.
+// The first lock makes calls that run the same execution again wait for each other, so that of two identical
+// concurrent calls one sees the other's result; the lock on the jobs is as in Trigger. Both are taken in order.
 const (
 	finishedSQL = `
 		SELECT x.id, x.job, coalesce(d.dead, false) FROM unnest($2::uuid[]) c(id)
@@ -35,10 +34,10 @@ const (
 		ON CONFLICT (execution, kind, token) DO NOTHING`
 )
 
-// errNothing ends a transaction that has nothing to keep.
+// errNothing ends a transaction that has nothing to store.
 var errNothing = errors.New("nothing to run again")
 
-// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters.
+// Rerun adds new executions of finished ones, each named by RetryOf, which stop being dead letters.
 func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
 	if len(r.Executions) == 0 && r.Idempotency.Key == "" {
 		return engine.Rerunning{}, nil
@@ -51,7 +50,7 @@ func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.R
 				out, err = rerunOnce(ctx, tx, t, r)
 				return err
 			})
-			if !isHeld(err) { // else another took a unique key, and is seen the next time
+			if !isHeld(err) { // otherwise another took a unique key, and is seen the next time
 				break
 			}
 		}
@@ -69,7 +68,7 @@ func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.R
 	return out, nil
 }
 
-// rerunOnce is errNothing where there is nothing to run again.
+// rerunOnce returns errNothing if there is nothing to run again.
 func rerunOnce(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (out engine.Rerunning, err error) {
 	keys := batch{all: []engine.Creation{{Tenant: t, Idempotency: r.Idempotency}}, chosen: []int{0}}
 	known, err := keys.claimKeys(ctx, tx)
@@ -91,7 +90,7 @@ func rerunOnce(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (out
 	return out, record(ctx, tx, r.Entry)
 }
 
-// rerun adds the executions that may be, and names them; those that have been here before stay as they are.
+// rerun adds the allowed executions, and returns them; those added by an earlier call stay as they are.
 func rerun(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) ([]job.ExecutionID, error) {
 	known, may, err := rerunnable(ctx, tx, t, r)
 	if err != nil {
@@ -125,7 +124,7 @@ func rerun(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) ([]job.E
 	return added, addReruns(ctx, tx, t, fresh)
 }
 
-// addReruns stores the executions, and of each that it runs again that it does.
+// addReruns stores the executions, and records the rerun on each original.
 func addReruns(ctx context.Context, tx pgx.Tx, t tenant.ID, fresh []*job.Execution) error {
 	if len(fresh) == 0 {
 		return nil
@@ -145,8 +144,8 @@ func addReruns(ctx context.Context, tx pgx.Tx, t tenant.ID, fresh []*job.Executi
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// rerunnable finds those that have been here before, and those that may be run again: of a finished execution, dead if
-// that is asked for, of a job that is not deleted, under a unique key that nobody holds.
+// rerunnable finds those added by an earlier call, and those that may be run again: of a finished execution, dead if
+// requested, of a job that is not deleted, with a unique key that nobody holds.
 func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (known map[[16]byte]bool, may map[job.ExecutionID]bool, err error) {
 	was, runnable, known, err := rerunFacts(ctx, tx, t, r.Executions)
 	if err != nil {
@@ -178,7 +177,7 @@ func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (kn
 	return known, may, nil
 }
 
-// past is a finished execution as far as it matters to running it again.
+// past holds what running a finished execution again needs of it.
 type past struct {
 	job  job.ID
 	dead bool

@@ -19,7 +19,7 @@ const (
 		FROM jobs WHERE tenant = $1 AND id = $2
 		ON CONFLICT (tenant, job, revision) DO NOTHING`
 	oldRevisionsSQL = "DELETE FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision <= $3"
-	// tidyRevisionsSQL lists what it looked at.
+	// tidyRevisionsSQL lists what it examined.
 	tidyRevisionsSQL = `
 		WITH seen AS MATERIALIZED (
 			SELECT tenant, job, revision FROM job_revisions WHERE (tenant, job, revision) > ($1, $2, $3) ORDER BY tenant, job, revision LIMIT $5
@@ -32,7 +32,7 @@ const (
 		SELECT tenant, job, revision FROM seen ORDER BY tenant, job, revision`
 )
 
-// keepRevision keeps a job as it is, before it is changed.
+// keepRevision stores the current state of a job before it is changed.
 func keepRevision(b *pgx.Batch, t tenant.ID, u *engine.Update, revision int) {
 	by := engine.AuthorOf(u.Entry)
 	b.Queue(keepRevisionSQL, string(t), [16]byte(u.Job.ID), u.AsOf, u.Job.Payload, by.By, string(by.Role), by.Action)
@@ -48,7 +48,7 @@ type revisionOf struct {
 	revision int
 }
 
-// tidyRevisions looks at some revisions, and at the next ones the next time, and drops those of jobs that were deleted long ago.
+// tidyRevisions examines the next few revisions, and drops those of jobs that were deleted long ago.
 func (s *upkeep) tidyRevisions(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last revisionOf
 	if p := s.revised.Load(); p != nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A small installation has one database role: it owns the tables, migrates and serves. A larger one has two: the owner, as
-// whom 'carillon migrate up' runs, and the app role, as which servers run, and which owns nothing: it can change rows, not tables.
+// A small installation has one database role: it owns the tables, migrates and serves. A larger one has two: the
+// owner, which runs 'carillon migrate up', and the app role, which runs servers and owns nothing: it can change rows,
+// not tables.
 
-// identity identifies a store to the database.
+// identity describes the database role of a store.
 type identity struct {
 	user     string
-	owns     bool // the tables are its own, or there are none yet
-	bypasses bool // row-level security does not hold it
-	inherits bool // what holds the role carillon_tenant holds it, too
+	owns     bool // it owns the tables, or there are none yet
+	bypasses bool // row-level security does not apply to it
+	inherits bool // it inherits the privileges of the role carillon_tenant
 }
 
 const identitySQL = `
@@ -32,7 +33,7 @@ func identify(ctx context.Context, c interface {
 	return i, err
 }
 
-// check says why a store cannot work as who it is.
+// check returns why a store cannot work with its role.
 func (i identity) check() error {
 	if i.owns || i.bypasses || !i.inherits {
 		return nil
@@ -41,13 +42,14 @@ func (i identity) check() error {
 		engine.ErrSchema, i.user, wallRole, quoted(i.user), wallRole, quoted(i.user))
 }
 
-// become notes what the store may do as who it is. COPY is not for those whom row-level security holds, whatever the policies say.
+// become records what the store may do with its role. COPY is unavailable to roles under row-level security, whatever
+// the policies say.
 func (s *Store) become(i identity) error {
 	s.noCopy.Store(!i.owns && !i.bypasses)
 	return i.check()
 }
 
-// serveOnly stands in for Migrate where the tables are another role's: it wants nothing missing but tables of days.
+// serveOnly stands in for Migrate if the tables belong to another role: nothing but tables of days may be missing.
 func (s *Store) serveOnly(ctx context.Context, c *pgx.Conn, i identity) error {
 	if err := s.check(ctx, c); err != nil {
 		return fmt.Errorf("the database user %s does not own the tables: run 'carillon migrate up' as their owner: %w", i.user, err)
@@ -58,7 +60,8 @@ func (s *Store) serveOnly(ctx context.Context, c *pgx.Conn, i identity) error {
 	return s.CheckSchema(ctx)
 }
 
-// admit gives the app role what servers need: rows of all tables, and the limits of a tenant to take on, but not to inherit.
+// admit gives the app role what servers need: rows of all tables, and membership in the tenants' role, without
+// inheriting it.
 func admit(ctx context.Context, c *pgx.Conn, app string) error {
 	var exists, owner, bypasses, number = false, false, false, 0
 	err := c.QueryRow(ctx, `
@@ -105,7 +108,7 @@ func admit(ctx context.Context, c *pgx.Conn, app string) error {
 	return join(ctx, c, app, bypasses, number >= 160000)
 }
 
-// join makes the app role a member of the tenants' role, which it takes on for what users ask.
+// join makes the app role a member of the tenants' role, which it assumes for users' requests.
 func join(ctx context.Context, c *pgx.Conn, app string, bypasses, splits bool) error {
 	role := quoted(app)
 	var there, member, inherits bool
@@ -114,7 +117,7 @@ func join(ctx context.Context, c *pgx.Conn, app string, bypasses, splits bool) e
 			SELECT count(*) > 0, coalesce(bool_or(pg_has_role($1, oid, 'MEMBER')), false), coalesce(bool_or(pg_has_role($1, oid, 'USAGE')), false)
 			FROM pg_roles WHERE rolname = '`+wallRole+`'`, app).Scan(&there, &member, &inherits)
 	}
-	if err := ask(); err != nil || !there { // the wall is down, as raise has said
+	if err := ask(); err != nil || !there { // row-level security is unavailable, as raise has said
 		return err
 	}
 	grant := fmt.Sprintf("GRANT %s TO %s", wallRole, role)

@@ -88,7 +88,7 @@ func readyTargets(r *job.Ready) []any {
 	return append([]any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), (*string)(&r.Class), &r.Priority, at(&r.DueAt)}, groupTargets(&r.Group)...)
 }
 
-// collectReady reads the binary form itself, as collectAttempts does. Of texts that repeat there is one copy.
+// collectReady decodes the binary form itself, like collectAttempts. Repeated texts are shared.
 func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	if err != nil {
 		return nil, err

@@ -14,20 +14,20 @@ import (
 
 const (
 	scratchPrefix         = "carillon_bench_"
-	scratchTime           = 30 * time.Second // for making a database, which copies another
+	scratchTime           = 30 * time.Second // for creating a database, which copies another
 	insufficientPrivilege = "42501"
 )
 
-// Scratch makes an empty throwaway place on the server that a URL names: a database of its own or, where the role may make none, a
-// schema of its own in the database that the URL names. It returns that place's URL, and what removes it with all
-// that is in it. Nothing that was there before is opened or changed.
+// Scratch creates an empty temporary place on the server that a URL names: a database or, if the role may not create
+// one, a schema in the database that the URL names. It returns that place's URL, and a function that removes it with
+// its content. Nothing that was there before is opened or changed.
 func Scratch(ctx context.Context, server string) (place string, remove func(context.Context) error, err error) {
 	u, err := url.Parse(server)
 	if err != nil {
 		return "", nil, errBadURL
 	}
 	name := scratchPrefix + strings.ToLower(rand.Text()[:12])
-	// Not to be stopped half way: what a cancelled statement has made, nobody would remove.
+	// Not cancelled half way: nobody would remove what a cancelled statement has created.
 	asked := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratchTime)
 	defer cancel()
@@ -69,7 +69,7 @@ func removed(what string, err error) error {
 	return nil
 }
 
-// once runs one statement on a connection of its own.
+// once runs one statement on a separate connection.
 func once(ctx context.Context, server, sql string) error {
 	cfg, err := pgx.ParseConfig(server)
 	if err != nil {
@@ -91,5 +91,5 @@ func once(ctx context.Context, server, sql string) error {
 	return err
 }
 
-// errBadURL does not show the text, unlike the driver's error: it may hold a password.
+// errBadURL does not contain the text, unlike the driver's error: it may hold a password.
 var errBadURL = errors.New("the address of PostgreSQL is not valid; want postgres://user:password@host:5432/database?sslmode=verify-full (what was given is not shown, since it may hold a password)")

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// searching makes a transaction read one snapshot, by indexes in their order: what an index gives in order is never sorted,
-// however few rows the planner believes there to be.
+// searching makes a transaction read one snapshot, through indexes in their order: what an index returns in order is
+// never sorted, however few rows the planner expects.
 const searching = `
 	SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
 	SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off;
@@ -43,7 +43,7 @@ func (s *reads) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 	return out, err
 }
 
-// branch is a part of a list of executions that an index of its own finds.
+// branch is a part of a list of executions that a separate index finds.
 type branch struct {
 	table   string
 	from    string // what of it is read, as v
@@ -52,11 +52,11 @@ type branch struct {
 	also    string // what else is to hold, of v
 	ofJob   string // and of the job j
 	params  params
-	found   int // how many of them are the index's
+	found   int // how many of the conditions the index handles
 }
 
-// branches are the parts of a list: in each of the two tables what the tenant has or, where few jobs are asked for, of each
-// of these its own fire, which has its id, and all others.
+// branches returns the parts of a list: in each of the two tables the tenant's executions or, if few jobs are
+// requested, for each of these its own fire, which has its id, and all others.
 func branches(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) ([]branch, error) {
 	if !f.Job.IsZero() {
 		return jobBranches(f, f.Job), nil
@@ -76,11 +76,12 @@ func branches(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) ([]branc
 }
 
 const (
-	fewLook = 10_000 // jobs that are looked at for those a filter of executions names
+	fewLook = 10_000 // jobs examined for those that a filter of executions names
 	fewMost = 16
 )
 
-// fewJobs lists the jobs that a filter of executions names, unless the tenant has too many jobs to look at for a tag, or they are too many.
+// fewJobs lists the jobs that a filter of executions names, unless the tenant has too many jobs to search for a tag,
+// or too many match.
 func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []job.ID, ok bool, err error) {
 	if f.Tag != "" { // by name an index finds them
 		var more bool
@@ -98,7 +99,7 @@ func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []jo
 	return few, len(few) <= fewMost, err
 }
 
-// tables are those in which there may be any that a filter chooses.
+// tables returns the tables that may contain matches of a filter.
 func tables(f engine.ExecutionFilter) (out []string) {
 	live, past := f.Tables()
 	if live {
@@ -130,14 +131,14 @@ func tenantBranches(f engine.ExecutionFilter) (out []branch) {
 func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
 	for _, table := range tables(f) {
 		own, others := newBranch(table, f), newBranch(table, f)
-		if table == "bundles" { // of which there is only its own
+		if table == "bundles" { // which contains only its own fire
 			own.from = "(" + memberOf + own.params.add([16]byte(id)) + "::uuid" + inBundle + ")"
 			own.where += " AND NOT v.tally"
 			own.choose(f)
 			out = append(out, own)
 			continue
 		}
-		own.from = "(SELECT * FROM " + table + " WHERE id = " + own.params.add([16]byte(id)) + " OFFSET 0)" // which no index in the order of the list is to look for
+		own.from = "(SELECT * FROM " + table + " WHERE id = " + own.params.add([16]byte(id)) + " OFFSET 0)" // so that no index in the order of the list is used
 		own.where += " AND NOT v.tally"
 		others.where += " AND v.job = " + others.params.add([16]byte(id)) + " AND v.tally"
 		own.choose(f)
@@ -147,7 +148,7 @@ func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
 	return out
 }
 
-// newBranch begins a branch with what every index finds.
+// newBranch begins a branch with the conditions that every index handles.
 func newBranch(table string, f engine.ExecutionFilter) branch {
 	b := branch{table: table, from: table, columns: liveColumns}
 	if table == "executions" {
@@ -166,12 +167,12 @@ func newBranch(table string, f engine.ExecutionFilter) branch {
 	return b
 }
 
-// choose adds what else is to hold.
+// choose adds the other conditions.
 func (b *branch) choose(f engine.ExecutionFilter) {
 	b.found = len(b.params)
 	status, failed := "v.status", "v.status > 10 OR "
 	if b.table != "executions" {
-		status, failed = liveStatus, "" // why an attempt failed is not looked at
+		status, failed = liveStatus, "" // the reasons of failed attempts are not searched
 	}
 	if len(f.Statuses) > 0 {
 		list := smallints(0)
@@ -196,12 +197,12 @@ func (b *branch) choose(f engine.ExecutionFilter) {
 		b.also += " AND v.worker = " + b.params.add([16]byte(f.Worker))
 	}
 	b.ofJob = jobsOf(f, &b.params)
-	if f.Text != "" { // which is looked for here only as far as that is quick
+	if f.Text != "" { // which is searched here only as far as that is quick
 		b.ofJob += " AND (" + failed + "j.name ILIKE " + b.params.add(anywhere(f.Text)) + ")"
 	}
 }
 
-// jobsOf are a filter's conditions on the jobs of executions.
+// jobsOf returns a filter's conditions on the jobs of executions.
 func jobsOf(f engine.ExecutionFilter, ps *params) (out string) {
 	if f.Tag != "" {
 		out += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
@@ -221,7 +222,7 @@ type source struct {
 	bounded bool
 }
 
-// within adds a span to what the index finds, and to its parameters or to all.
+// within adds a span to the conditions of the index, and to its parameters or to all.
 func (b branch) within(in engine.Span, of params) (from, where string, ps params) {
 	from, where, ps = b.from, b.where, slices.Clone(of)
 	var span, bundles string
@@ -237,7 +238,7 @@ func (b branch) within(in engine.Span, of params) (from, where string, ps params
 			bundles += " AND (v.scheduled_at, v.key) >= (" + at + ", " + ps.add(job.BundleOf(in.Until.ID)) + ")"
 		}
 	}
-	if from == "bundles" { // taken apart in their order, which a loop over them keeps
+	if from == "bundles" { // expanded in order, which a loop over them keeps
 		from = "(SELECT " + memberColumns + " FROM (SELECT * FROM bundles v WHERE " + where + bundles + " ORDER BY v.scheduled_at DESC, v.key DESC) b" +
 			" CROSS JOIN LATERAL (SELECT b.ids[i] AS id FROM generate_subscripts(b.ids, 1, true) i) u WHERE " + isOpen + ")"
 		where = "true"
@@ -245,7 +246,7 @@ func (b branch) within(in engine.Span, of params) (from, where string, ps params
 	return from, where + span, ps
 }
 
-// ordered is the order of the list, unless rows come in it anyway.
+// ordered returns the order of the list, unless rows come in it anyway.
 func (b branch) ordered() string {
 	if b.from == "bundles" {
 		return ""
@@ -254,7 +255,7 @@ func (b branch) ordered() string {
 }
 
 const (
-	// itsJob is the job of an execution: it is looked up for each, and never the other way around, by its name.
+	// itsJob is the job of an execution: it is looked up for each, and never the other way around, by name.
 	itsJob = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
 )
 
@@ -266,7 +267,7 @@ func (b branch) nthSQL(after engine.Place, n int) (string, params) {
 func (b branch) readSQL(in engine.Span, limit int) (string, params) {
 	from, where, ps := b.within(in, b.params)
 	rows := "SELECT " + b.columns + " FROM " + from + " v WHERE " + where + b.also
-	if b.ofJob == "" { // a job that is gone has no name
+	if b.ofJob == "" { // a deleted job has no name
 		rows += b.ordered() + " LIMIT " + ps.add(limit)
 		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + b.ordered(), ps
 	}
@@ -282,7 +283,7 @@ func (b branch) countSQL(in engine.Span, limit int) (string, params) {
 	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
 }
 
-// Nth is the place of the n-th row behind a place.
+// Nth returns the place of the n-th row after a place.
 func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	sql, ps := s.nthSQL(after, n)
 	err = s.tx.QueryRow(s.ctx, sql, ps...).Scan(&at.At, (*[16]byte)(&at.ID))
@@ -293,7 +294,7 @@ func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	return at, err
 }
 
-// Read lists up to limit of a span, or fewer that are long.
+// Read lists up to limit rows of a span, or fewer if they are long.
 func (s source) Read(in engine.Span, limit int) (out []job.Execution, err error) {
 	bytes := 0
 	err = s.each(in, limit, func(e job.Execution) (enough bool) {
@@ -304,9 +305,9 @@ func (s source) Read(in engine.Span, limit int) (out []job.Execution, err error)
 	return out, err
 }
 
-// each calls f with what a span holds, until that is enough, which up to limit it need not be.
+// each calls f with the rows of a span until that has enough; there may be fewer than limit.
 func (s source) each(in engine.Span, limit int, f func(job.Execution) (enough bool)) error {
-	if s.filter.Text != "" { // which the statement does not look for everywhere
+	if s.filter.Text != "" { // which the statement does not search everywhere
 		limit = 1 << 30
 	}
 	sql, ps := s.readSQL(in, limit)
@@ -339,7 +340,7 @@ func (s source) Count(in engine.Span, limit int) (n int64, err error) {
 	return n, err
 }
 
-// Rows takes the planner's word for how many there are.
+// Rows returns the planner's estimate of how many there are.
 func (s source) Rows() (int64, error) {
 	var text []byte
 	sql := "EXPLAIN (FORMAT JSON) SELECT 1 FROM " + s.from + " v WHERE " + s.where

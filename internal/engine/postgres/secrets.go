@@ -67,7 +67,7 @@ func queueManaged(q *pgx.Batch, xs ...[]engine.Secret) {
 	}
 }
 
-// managed are the managed secrets of the chosen creations.
+// managed returns the managed secrets of the chosen creations.
 func (b batch) managed(q *pgx.Batch) {
 	for _, i := range b.chosen {
 		queueManaged(q, b.all[i].Secrets)
@@ -84,7 +84,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// SecretsOf says whose executions are, and which managed secrets their jobs have.
+// SecretsOf returns the tenants and jobs of executions, and the managed secrets of their jobs.
 func (s *reads) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
 	var out []engine.SecretUse
 	list := uuids(len(ids))

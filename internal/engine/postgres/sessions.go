@@ -11,11 +11,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// heldBySQL lists the leases of a session, but for those to keep.
+// heldBySQL lists the leases of a session, except those to keep.
 const heldBySQL = "SELECT lease FROM leases WHERE worker = $1 AND lease <> ALL ($2::int8[]) AND ($3::timestamptz IS NULL OR at < $3) FOR UPDATE"
 
-// handBackSQL takes rows out of the directory and returns what still carries
-// their tokens to the queue, uncharged.
+// handBackSQL removes rows from the directory and returns what still carries their tokens to the queue, uncharged.
 const handBackSQL = `
 	WITH d AS MATERIALIZED (
 		DELETE FROM leases WHERE worker = $1 AND lease = ANY ($2::int8[]) RETURNING lease, ids
@@ -25,8 +24,8 @@ const handBackSQL = `
 		ORDER BY v.id
 	), ` + backSQL
 
-// Leave ends a session at once and returns what it held to the queue, uncharged, in one transaction: else it would look as if it
-// had been lost. A lease that commits meanwhile is found by Reap.
+// Leave ends a session at once and returns its executions to the queue, uncharged, in one transaction: otherwise they
+// would look lost. Reap finds a lease that commits meanwhile.
 func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
 	return s.handBack(ctx, "end a session", w, bigints(0), time.Time{}, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
@@ -34,7 +33,8 @@ func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, 
 	})
 }
 
-// Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than those to keep.
+// Disown returns to the queue, uncharged, executions that a session was given before an instant and holds under
+// tokens other than those to keep.
 func (s *sessions) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
 	kept := bigints(len(keep))
 	for _, t := range keep {
@@ -43,7 +43,7 @@ func (s *sessions) Disown(ctx context.Context, w job.WorkerID, keep []job.Token,
 	return s.handBack(ctx, "disown leases", w, kept, before, func(context.Context, pgx.Tx) error { return nil })
 }
 
-// handBack locks the directory's rows before bundles, as Reap does.
+// handBack locks the directory's rows before bundles, like Reap.
 func (s *sessions) handBack(ctx context.Context, doing string, w job.WorkerID, kept *array, before time.Time, first func(context.Context, pgx.Tx) error) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,16 +37,21 @@ func (d settings) List(ctx context.Context, doing string, f func(sqlstore.Tx) er
 }
 
 func (d settings) Write(ctx context.Context, doing string, f func(sqlstore.Tx) error) error {
-	return d.s.change(ctx, doing, nil, func(ctx context.Context, c writer) error {
+	err := d.s.change(ctx, doing, nil, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return f(transaction{ctx, tx, d.s}) })
 	})
+	if isCode(err, uniqueViolation) { // another transaction was first
+		return fmt.Errorf("%s: %w", doing, engine.ErrConflict)
+	}
+	return err
 }
 
-// transaction runs statements on a connection, or in a transaction; what needs a transaction is only asked of one.
+// transaction runs statements on a connection, or in a transaction; statements that need a transaction are only run
+// in one.
 type transaction struct {
 	ctx context.Context
 	c   writer
-	s   *database // nil in a transaction of someone else's
+	s   *database // nil in somebody else's transaction
 }
 
 func (t transaction) Now() (now time.Time, err error) {
@@ -112,7 +118,7 @@ func (t transaction) Query(f func(sqlstore.Row) error, sql string, args ...any) 
 	return rows.Err()
 }
 
-// arguments are those of sqlstore.Tx as the driver takes them.
+// arguments converts those of sqlstore.Tx for the driver.
 func arguments(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
@@ -134,7 +140,7 @@ func arguments(args []any) []any {
 	return out
 }
 
-// orNever makes NULL of the zero instant.
+// orNever turns the zero instant into NULL.
 func orNever(t time.Time) any {
 	if t.IsZero() {
 		return nil

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	holdOwnSQL = "UPDATE live SET hold = $3 WHERE id = $2 AND NOT tally AND tenant = $1 AND nonce = 0 AND lease <= 0 AND hold <> $3::int2"
+	holdOwnSQL = "UPDATE live SET hold = $3 WHERE id = $2 AND NOT tally AND tenant = $1 AND nonce = 0 AND lease <= 0 AND hold = 1 - $3::int2"
 	// holdSQL goes through up to $5 executions behind an instant. What is leased has its turn when it comes back, see heldBack.
 	holdSQL = `
 		WITH piece AS MATERIALIZED (
 			SELECT id, scheduled_at FROM live WHERE job = $2 AND tally AND tenant = $1 AND nonce = 0 AND scheduled_at > $4 ORDER BY scheduled_at, nonce LIMIT $5
 		), moved AS (
 			UPDATE live v SET hold = $3 FROM (SELECT u.id FROM unnest(ARRAY(SELECT id FROM piece)) u(id) ORDER BY u.id) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0 AND v.hold <> $3::int2
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0 AND v.hold = 1 - $3::int2
 		)
 		SELECT count(*), max(scheduled_at) FROM piece`
 	settlingSQL = `
@@ -31,12 +31,12 @@ const (
 	jobStateSQL   = "SELECT state FROM jobs WHERE tenant = $1 AND id = $2 FOR SHARE"
 	settleFromSQL = "SELECT behind FROM settling WHERE tenant = $1 AND job = $2 FOR UPDATE SKIP LOCKED"
 
-	// unreached is true of what waits of a paused job and Settle has not come to: no lease takes it.
+	// unreached is true for waiting executions of a paused job that Settle has not reached: no lease takes them.
 	unreached = `j.state = 2 AND v.nonce = 0 AND EXISTS (SELECT 1 FROM settling s WHERE s.tenant = v.tenant AND s.job = v.job AND s.behind < v.scheduled_at)`
 )
 
-// holdWaiting has what waits of a job held or freed, by the state that it is given: at once as much as one statement goes through, and
-// reports whether there may be more.
+// holdWaiting holds or frees the waiting executions of a job, according to the given state: at once as many as one
+// statement handles. It reports whether there may be more.
 func holdWaiting(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, limit int) (more bool, err error) {
 	if _, err := tx.Exec(ctx, holdOwnSQL, string(t), [16]byte(of), holding(s)); err != nil {
 		return false, err
@@ -52,7 +52,7 @@ func holding(s job.State) int16 {
 	return 0
 }
 
-// holdPiece goes through one piece, and notes how far it came, or that it came to the end.
+// holdPiece handles one piece, and records where it ended, or that it reached the end.
 func holdPiece(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, behind time.Time, limit int) (n int, err error) {
 	var last *time.Time
 	if err := tx.QueryRow(ctx, holdSQL, string(t), [16]byte(of), holding(s), behind, limit).Scan(&n, &last); err != nil {
@@ -66,8 +66,8 @@ func holdPiece(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.Sta
 	return n, err
 }
 
-// Settle continues with holding or freeing what waits of a job whose pause began or ended. The job is locked before the note, and that
-// before its executions, as by an update.
+// Settle continues to hold or free the waiting executions of a job whose pause began or ended. It locks the job
+// before the note, and that before its executions, like an update.
 func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil
@@ -94,14 +94,14 @@ func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 				return unless(err)
 			}
 			n, err = holdPiece(ctx, tx, t, of, state, behind, limit)
-			n = max(n, 1) // that there was nothing left is known now, too
+			n = max(n, 1) // that nothing was left is progress, too
 			return err
 		})
 	})
 	return n, err
 }
 
-// unless is an error, but none for a row that does not exist.
+// unless returns err, or nil for a row that does not exist.
 func unless(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A table that is one a day is the sum of its days; what is in bundles counts as what is in live.
+// A table with one partition per day is the sum of its days; executions in bundles count as rows of live.
 const tableSizesSQL = `
 	SELECT CASE WHEN c.relname = 'bundles' THEN 'live' ELSE coalesce(p.relname, c.relname)::text END, coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8,
 		coalesce(sum(greatest(c.reltuples, 0) * CASE WHEN c.relname = 'bundles' THEN 32 ELSE 1 END), 0)::int8
@@ -18,13 +18,15 @@ const tableSizesSQL = `
 	WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY ($1::text[] || 'bundles'::text)
 	GROUP BY 1`
 
-// Rows are counted for so long in all, and in one table: one that was full a moment ago takes its time, however few there are.
+// Time limits of counting rows, in total and for one table: a table that was full a moment ago takes long, however
+// few rows it has.
 const (
 	sizesTime = 2 * time.Second
 	rowsTime  = 500 * time.Millisecond
 )
 
-// Sizes tells how large the database and its tables are. Rows are counted as far as that is quick, and else taken from statistics.
+// Sizes returns the size of the database and its tables. It counts rows if that is quick, and otherwise uses
+// statistics.
 func (s *reads) Sizes(ctx context.Context) (out engine.Sizes, err error) {
 	err = s.look(ctx, "measure the store", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.Sizes{}

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// statsSQL adds to what was tallied of each job what is not: its own fire, which
-// has the job's id, and what has started and not ended.
+// statsSQL adds to the tallies of each job what is not tallied: its own fire, which has the job's id, and executions
+// that have started and not ended.
 const statsSQL = `
 	SELECT coalesce(s.total, 0), coalesce(s.succeeded, 0), coalesce(s.average, 0), s.last_status, s.last_run_at, d.buckets, d.counts
 	FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
@@ -45,14 +45,14 @@ const statsSQL = `
 	) d
 	ORDER BY q.n`
 
-// What waits or runs of a job may be very much: what it fired is looked at from either end. What runs is at the first, where
-// its turn came, or at the last, where it went before what fills instants of the past.
+// A job may have very many waiting or running executions, so they are examined from either end. Running ones are at
+// the beginning, where their turn came, or at the end, where they went before backfills of past instants.
 const (
 	liveOfJob     = "SELECT started_at FROM live WHERE job = q.job AND tally AND tenant = $1 ORDER BY scheduled_at LIMIT $3"
 	liveOfJobLast = "SELECT started_at FROM live WHERE job = q.job AND tally AND tenant = $1 ORDER BY scheduled_at DESC LIMIT $3"
 )
 
-// lastStatusSQL finds by key what the statistics have as the last status.
+// lastStatusSQL looks up by key the last status in the statistics.
 const lastStatusSQL = `
 	SELECT coalesce(a.status, 0)
 	FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
@@ -83,7 +83,7 @@ func (s *jobs) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since 
 	return out, err
 }
 
-// Stats reads the statistics of jobs of one tenant, in the order asked for.
+// Stats reads the statistics of jobs of one tenant, in the requested order.
 func (s *jobs) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -24,7 +24,7 @@ var (
 	concurrent = regexp.MustCompile(`(?i)\bINDEX\s+CONCURRENTLY\s+IF\s+NOT\s+EXISTS\s+(\w+)`)
 )
 
-// parts are the texts of a step's parts; none: the step is one transaction.
+// parts returns the texts of a step's parts; none: the step is one transaction.
 func parts(m engine.Migration) ([]string, error) {
 	all := partMark.Split(m.SQL, -1)
 	for line := range strings.Lines(all[0]) {
@@ -35,19 +35,29 @@ func parts(m engine.Migration) ([]string, error) {
 	return all[1:], nil
 }
 
-// applyInParts takes a step part by part, and reports whether it has any.
+// applyInParts applies a step part by part, and reports whether it has any.
 func applyInParts(ctx context.Context, c *pgx.Conn, m engine.Migration) (bool, error) {
 	all, err := parts(m)
 	if err != nil || len(all) == 0 {
 		return false, err
 	}
 	for _, sql := range all {
-		for _, x := range concurrent.FindAllStringSubmatch(sql, -1) {
+		indexes := concurrent.FindAllStringSubmatch(sql, -1)
+		for _, x := range indexes {
 			if err := dropHalfBuilt(ctx, c, x[1]); err != nil {
 				return true, err
 			}
 		}
-		if _, err := c.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+		take := func() error {
+			_, err := c.PgConn().Exec(ctx, sql).ReadAll()
+			return err
+		}
+		if len(indexes) > 0 {
+			err = unhurried(ctx, c, take)
+		} else {
+			err = locking(ctx, c, take)
+		}
+		if err != nil {
 			return true, err
 		}
 		if err := failpoint.Hit("migrate.midStep"); err != nil {
@@ -64,6 +74,16 @@ func dropHalfBuilt(ctx context.Context, c *pgx.Conn, name string) error {
 	if err != nil || !invalid {
 		return err
 	}
-	_, err = c.Exec(ctx, "DROP INDEX CONCURRENTLY "+pgx.Identifier{name}.Sanitize())
-	return err
+	return unhurried(ctx, c, func() error {
+		_, err := c.Exec(ctx, "DROP INDEX CONCURRENTLY "+pgx.Identifier{name}.Sanitize())
+		return err
+	})
+}
+
+// unhurried runs f, which builds or drops an index concurrently: it waits for the transactions of others, and they do not wait for it.
+func unhurried(ctx context.Context, c *pgx.Conn, f func() error) error {
+	if err := setLockTimeout(ctx, c, tableWait); err != nil {
+		return err
+	}
+	return f()
 }

@@ -132,6 +132,55 @@ func TestStepsInParts(t *testing.T) {
 	}
 }
 
+// A step that waits for a table which a long transaction holds keeps nobody else from that table for a second, and is taken once
+// the transaction has ended.
+func TestAStepThatWaitsForATable(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	for name, sql := range map[string]string{"whole": "ALTER TABLE jobs ADD COLUMN whole int;", "in parts": "-- part: a column\nALTER TABLE jobs ADD COLUMN in_parts int;"} {
+		holder, reader, watcher, c := direct(t, s), direct(t, s), direct(t, s), direct(t, s)
+		exec(t, reader, "SET lock_timeout = '3s'")
+		exec(t, holder, "BEGIN")
+		one[int](t, holder, "SELECT count(*) FROM jobs")
+		pid := c.PgConn().PID()
+		again := func() chan error {
+			taken := make(chan error, 1)
+			go func() {
+				taken <- apply(t.Context(), c, engine.Migration{Version: map[string]int{"whole": 2, "in parts": 3}[name], Name: name, Sum: "x", Oldest: 1, SQL: sql})
+			}()
+			return taken
+		}
+		taken := again()
+		var longest time.Duration
+		for waits, waited := 0, false; waits < 2; {
+			began := time.Now()
+			one[int](t, reader, "SELECT count(*) FROM jobs")
+			longest = max(longest, time.Since(began))
+			waiting := one[bool](t, watcher, "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pid = $1 AND relation = 'jobs'::regclass AND NOT granted)", pid)
+			if waited && !waiting {
+				waits++
+			}
+			waited = waiting
+			select {
+			case err := <-taken:
+				if !isCode(err, lockNotAvailable) {
+					t.Fatalf("%s: the step ended beside a transaction that holds the table: %v", name, err)
+				}
+				taken, waits = again(), waits+1 // on a busy machine its patience ends before two pauses are seen
+			case <-time.After(time.Millisecond):
+			}
+		}
+		exec(t, holder, "ROLLBACK")
+		if err := <-taken; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if longest >= time.Second {
+			t.Errorf("%s: a reader waited for %v, want less than a second", name, longest)
+		}
+		t.Logf("%s: a reader waited for %v at most", name, longest)
+	}
+}
+
 func TestAStepInPartsHasNothingBeforeThem(t *testing.T) {
 	bad := engine.Migration{SQL: "-- First.\nCREATE TABLE a ();\n-- part: b\nCREATE TABLE b ();\n"}
 	if _, err := parts(bad); err == nil || !strings.Contains(err.Error(), `"CREATE TABLE a ();"`) {

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// table says how rows of a table are inserted: many by COPY, few by unnest.
+// table describes how rows of a table are inserted: many by COPY, few by unnest.
 type table struct {
 	fields   []field
 	elements []uint32 // the type of each column
@@ -52,7 +52,7 @@ func newTable(name string, fields ...field) table {
 	return t
 }
 
-// columnSet are columns of a table, a bit for each.
+// columnSet is a set of columns of a table, a bit for each.
 type columnSet uint64
 
 // column is one of the table's.
@@ -60,7 +60,7 @@ func (t table) column(name string) columnSet {
 	return 1 << slices.IndexFunc(t.fields, func(f field) bool { return f.name == name })
 }
 
-// copy is the statement that takes rows without some of the columns.
+// copy returns the statement that inserts rows without some of the columns.
 func (t table) copy(without columnSet) string {
 	var names []string
 	for i, f := range t.fields {
@@ -71,7 +71,7 @@ func (t table) copy(without columnSet) string {
 	return fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", t.name, strings.Join(names, ", "))
 }
 
-// sqlType is the type that the column's values travel as.
+// sqlType returns the wire type of the column's values.
 func (f field) sqlType() string {
 	return map[uint32]string{
 		pgtype.UUIDOID: "uuid", pgtype.Int2OID: "int2", pgtype.Int4OID: "int4", pgtype.Int8OID: "int8",
@@ -104,18 +104,18 @@ var (
 		field{"expires_at", pgtype.TimestamptzOID})
 )
 
-// sheet gathers rows of a table, in one of the two forms.
+// sheet collects rows of a table, in one of the two forms.
 type sheet struct {
 	table table
 	cols  []*array // nil: for COPY
 	body  cells
 	rows  int
 	col   int
-	none  columnSet // that all rows leave out, since they would be NULL
+	none  columnSet // columns that all rows leave out, since they would be NULL
 	void  cells     // where those go
 
 	class  classOf // of the last execution …
-	number int64   // … and what its lanes have in common
+	number int64   // … and the common part of its lanes
 }
 
 type classOf struct {
@@ -134,8 +134,8 @@ func (t table) arrays() *sheet {
 	return s
 }
 
-// copies begins a sheet for COPY in a buffer. Of each row some columns are left out: the server takes
-// them for NULL, and reads nothing.
+// copies begins a sheet for COPY in a buffer. Some columns of each row are left out: the server sets them to NULL
+// without reading anything.
 func (t table) copies(room []byte, without columnSet) *sheet {
 	return &sheet{table: t, body: room, none: without}
 }
@@ -149,7 +149,7 @@ func (s *sheet) row() {
 	s.col = 0
 }
 
-// next returns where the row's next value goes.
+// next returns the buffer for the row's next value.
 func (s *sheet) next() *cells {
 	s.col++
 	if s.none>>(s.col-1)&1 == 1 {
@@ -193,7 +193,8 @@ func (s *sheet) args() []any {
 	return args
 }
 
-// sparse are the columns, with NULL for one that holds nothing else: elements of such an array are slow to reach.
+// sparse returns the columns, with NULL for one that holds nothing else: elements of such an array are slow to
+// access.
 func (s *sheet) sparse() []any {
 	args := s.args()
 	for i, c := range s.cols {
@@ -223,7 +224,7 @@ var (
 	liveFew                                 = liveRetryOf | livePayload | liveUniqueKey | liveStall | liveExpires | liveLimits
 )
 
-// jobHas are those that a job has.
+// jobHas returns those that a job has.
 func jobHas(j *job.Job) (has columnSet) {
 	if j.Key != "" {
 		has |= jobKey
@@ -243,7 +244,7 @@ func jobHas(j *job.Job) (has columnSet) {
 	return has
 }
 
-// liveHas are those that an execution has.
+// liveHas returns those that an execution has.
 func liveHas(e *job.Execution) (has columnSet) {
 	if e.RetryOf != (job.ExecutionID{}) {
 		has |= liveRetryOf
@@ -297,7 +298,7 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 
 // schedule adds what a job's schedule changes, if it has one.
 func (s *sheet) schedule(t tenant.ID, j *job.Job) (added bool) {
-	if j.Schedule.Type.OneOff() && j.NextRunAt.IsZero() {
+	if !j.Schedule.Type.Recurs() && j.NextRunAt.IsZero() {
 		return false
 	}
 	s.row()
@@ -340,7 +341,7 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 	s.next().int8(s.lane(t, e))
 }
 
-// lane is the number of the execution's lane. Most of a sheet are of one class, whose number is worked out once.
+// lane returns the number of the execution's lane. Most of a sheet are of one class, whose number is computed once.
 func (s *sheet) lane(t tenant.ID, e *job.Execution) int64 {
 	if k := (classOf{t, e.Class}); s.rows == 1 || k != s.class {
 		s.class, s.number = k, engine.LaneNumber(0, t, e.Class)
@@ -348,9 +349,10 @@ func (s *sheet) lane(t tenant.ID, e *job.Execution) int64 {
 	return int64(e.Partition)<<56 | s.number
 }
 
+// hold is 2 for what waits for the jobs that its job depends on; a pause holds with 1.
 func hold(e *job.Execution) int {
 	if e.Status == job.Waiting {
-		return 1
+		return 2
 	}
 	return 0
 }

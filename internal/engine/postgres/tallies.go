@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// tallyLock is held by who adds to what others may add to: months are read, added to and written, and failures meet in their
+// tallyLock is held while adding to shared tallies: months are read, changed and written, and failures update their
 // rows in any order.
 const tallyLock = 0x7a11
 
@@ -48,7 +48,7 @@ const (
 		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = EXCLUDED.seen_at WHERE f.seen_at < EXCLUDED.seen_at`
 )
 
-// tidyMonthsSQL drops months of jobs that had nothing for so long that no new month took the place of the oldest.
+// tidyMonthsSQL drops months of jobs that were inactive for so long that no new month replaced the oldest.
 const (
 	tidyMonthsSQL = `
 		DELETE FROM job_months WHERE ctid = ANY (ARRAY(
@@ -112,7 +112,7 @@ func keepTenantMinutes(ctx context.Context, tx pgx.Tx, by engine.ServerID, ms []
 	return err
 }
 
-// addMonths adds days to those of their months. With a new month the oldest goes.
+// addMonths adds days to their months. A new month replaces the oldest.
 func addMonths(ctx context.Context, tx pgx.Tx, days []engine.JobDay) error {
 	if len(days) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// How much one pass of Tidy does, well within a statement's time.
+// How much one pass of Tidy does, well within a statement's time limit.
 const (
 	tidiedKeys     = 5_000
 	tidiedSessions = 1_000
@@ -29,15 +29,15 @@ const (
 			SELECT s.id FROM sessions s WHERE s.deposed AND s.expires_at < now() - interval '1 hour'
 				AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.worker = s.id)
 			ORDER BY s.id LIMIT $1 FOR UPDATE OF s SKIP LOCKED))`
-	// A cancel whose lease is over has nothing left to say, and a lost order is given for an hour.
+	// A cancel whose lease is over has no purpose left, and a lost order is repeated for an hour.
 	tidyOrdersSQL = `
 		DELETE FROM orders WHERE ctid = ANY (ARRAY(
 			SELECT o.ctid FROM orders o LEFT JOIN LATERAL (SELECT true AS held FROM live WHERE id = o.execution AND lease = o.token OFFSET 0) v ON true
 			WHERE o.kind = 1 AND v.held IS NULL LIMIT $1 FOR UPDATE OF o SKIP LOCKED
 		) || ARRAY(
 			SELECT ctid FROM orders WHERE kind = 2 AND at <= now() - interval '1 hour' LIMIT $1 FOR UPDATE SKIP LOCKED))`
-	// A token is given once, so what no longer carries it never will again. A row
-	// that is mostly done shrinks to what is left.
+	// A token is issued once, so executions that no longer carry it never will again. A row that is mostly done
+	// shrinks to the rest.
 	tidyLeasesSQL = `
 		WITH old AS MATERIALIZED (
 			SELECT l.lease, l.ids, l.keys FROM leases l WHERE l.lease > $1 AND l.at < now() - interval '1 minute'
@@ -59,8 +59,7 @@ const (
 			WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids <> '{}' AND cardinality(o.ids) * 4 < o.size
 		)
 		SELECT count(*), coalesce(max(lease), 0) FROM left_over`
-	// Nobody leaves a waiting execution of a deleted job behind; should one be
-	// there all the same, nobody would lease it, nor end it.
+	// No waiting execution of a deleted job should be left behind; if one were, nobody would lease or end it.
 	tidyLiveSQL = `
 		WITH seen AS MATERIALIZED (
 			SELECT id, tenant, job, lease FROM live WHERE id > $1 ORDER BY id LIMIT $2
@@ -72,7 +71,7 @@ const (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
-	// A bucket that is full is like one that does not exist. A minute, so that whoever draws by an earlier clock finds it full, too.
+	// A full bucket is equivalent to no bucket. The extra minute makes it full by an earlier clock, too.
 	tidyBucketsSQL = `
 		WITH seen AS MATERIALIZED (
 			SELECT bucket, full_us FROM buckets WHERE bucket > $1 ORDER BY bucket LIMIT $2
@@ -86,8 +85,9 @@ const (
 			SELECT id FROM operations WHERE finished_at IS NOT NULL AND finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets, pauses that are
-// over, what secrets were long ago and logs of executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
+// Tidy drops expired idempotency keys, ended sessions, obsolete orders, finished leases, old operations, full
+// buckets, expired pauses, old values of secrets and logs of executions that are gone, ends remains of deletions, and
+// prepares the tables of the coming days.
 func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
@@ -162,7 +162,7 @@ func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// tidyLive looks at a part of live, and at the next one the next time.
+// tidyLive examines a part of live, and the next one in the next call.
 func (s *upkeep) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 	var from, last [16]byte
 	if p := s.walked.Load(); p != nil {
@@ -179,7 +179,7 @@ func (s *upkeep) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 	return nil
 }
 
-// tidyBuckets looks at a part of the buckets, and at the next one the next time.
+// tidyBuckets examines a part of the buckets, and the next one in the next call.
 func (s *upkeep) tidyBuckets(ctx context.Context, c *pgxpool.Conn) error {
 	var from string
 	if p := s.drawn.Load(); p != nil {
@@ -205,7 +205,7 @@ const (
 )
 
 const (
-	// tidyPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+	// tidyPausesSQL drops the rows of expired pauses that have no limit.
 	tidyPausesSQL = `
 		DELETE FROM limits WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM limits WHERE paused_until <= now() AND max_concurrent = 0 AND rate_count = 0 LIMIT $1 FOR UPDATE SKIP LOCKED))`

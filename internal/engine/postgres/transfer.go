@@ -17,13 +17,14 @@ import (
 
 var _ engine.RowSink = (*Store)(nil)
 
-// seeded are the rows that migrations and connections make, and that a fill or the next connection brings again.
+// seeded lists the rows that migrations and connections create, and that a fill or the next connection creates again.
 var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0", "installation": "name = 'lineage'"}
 
-// ours are tables of the servers over the database, and of how they store what others know as rows of live, which a fill leaves alone.
+// ours are tables about the servers of the database, and about the storage of what others know as rows of live; a
+// fill leaves them alone.
 var ours = []string{"bundles", "servers", "partitions", "limit_shares", "carillon_migrations"}
 
-// Fill fills the database in one transaction. Meanwhile no server can begin to use it, for it has the lock of
+// Fill fills the database in one transaction. Meanwhile no server can begin to use it, because it holds the lock of
 // migrations and those of the tables.
 func (s *Store) Fill(ctx context.Context, f func(engine.RowTarget) error) error {
 	const doing = "fill the database"
@@ -53,7 +54,7 @@ func (s *Store) Fill(ctx context.Context, f func(engine.RowTarget) error) error 
 	}))
 }
 
-// advance has columns that number their rows continue after those that were put.
+// advance makes identity columns continue after the inserted rows.
 func (t *filling) advance(ctx context.Context) error {
 	rows, err := t.tx.Query(ctx, `
 		SELECT c.relname, a.attname, s.oid::regclass::text FROM pg_depend d
@@ -89,7 +90,7 @@ type filling struct {
 	days   map[string]bool              // that have a table
 }
 
-// begin finds the tables, locks them, and sees that they are empty.
+// begin finds the tables, locks them, and checks that they are empty.
 func (t *filling) begin(ctx context.Context) error {
 	t.types, t.days = map[string]map[string]string{}, map[string]bool{}
 	rows, err := t.tx.Query(ctx, `
@@ -130,7 +131,7 @@ func (t *filling) begin(ctx context.Context) error {
 	return nil
 }
 
-// empty locks a table and sees that it holds nothing but what migrations put there, which it takes out.
+// empty locks a table and checks that it holds nothing but what migrations put there, which it removes.
 func (t *filling) empty(ctx context.Context, table string) error {
 	name := pgx.Identifier{table}.Sanitize()
 	if _, err := t.tx.Exec(ctx, "LOCK TABLE "+name+" IN EXCLUSIVE MODE"); err != nil {
@@ -188,7 +189,7 @@ func (t *filling) PutRows(ctx context.Context, table string, columns []string, r
 	return err
 }
 
-// makeDays makes the tables of the days on which executions finished.
+// makeDays creates the tables of the days on which executions finished.
 func (t *filling) makeDays(ctx context.Context, rows [][]any, column int) error {
 	for _, r := range rows {
 		us, _ := r[column].(int64)
@@ -204,7 +205,7 @@ func (t *filling) makeDays(ctx context.Context, rows [][]any, column int) error 
 	return nil
 }
 
-// converted is a value as the driver takes it for a type.
+// converted returns a value in the driver's form of a type.
 func converted(v any, kind string) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -260,7 +261,7 @@ func converted(v any, kind string) (any, error) {
 	return nil, fmt.Errorf("a value of type %T does not go into a column of type %s", v, kind)
 }
 
-// lying is an expression for a column as rows travel.
+// lying returns an expression for a column in the form in which rows travel.
 func lying(column, kind string) string {
 	c := pgx.Identifier{column}.Sanitize()
 	switch kind {
@@ -282,7 +283,7 @@ func lying(column, kind string) string {
 	return c
 }
 
-// ReadRows reads what was put.
+// ReadRows reads back the inserted rows.
 func (t *filling) ReadRows(ctx context.Context, table string, columns []string, size int, f func(rows [][]any) error) error {
 	values := make([]string, len(columns))
 	for i, c := range columns {
@@ -315,7 +316,7 @@ func (t *filling) ReadRows(ctx context.Context, table string, columns []string, 
 	return nil
 }
 
-// BeginEpoch has tokens drawn from an epoch on.
+// BeginEpoch makes tokens be drawn from an epoch on.
 func (t *filling) BeginEpoch(ctx context.Context, epoch int64) error {
 	_, err := t.tx.Exec(ctx, "SELECT setval('tokens', $1, false)", engine.FirstToken(epoch))
 	return err

@@ -15,9 +15,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The lock on the job makes a deletion wait for the new row, or this wait for
-// the deletion. An execution that has been here before is not stored again; nor
-// is one whose unique key another holds.
+// The lock on the job makes a deletion wait for the new row, or this wait for the deletion. An execution added by an
+// earlier call is not stored again; nor is one whose unique key another holds.
 var (
 	triggerSQL      = triggering(`SELECT 1 FROM j WHERE NOT EXISTS (SELECT 1 FROM held)`)
 	triggerKeyedSQL = triggering(`
@@ -27,7 +26,8 @@ var (
 			RETURNING 1`)
 )
 
-// triggering makes the statement; may is what has a row where the execution is to be stored. The execution's columns come before the other parameters.
+// triggering builds the statement; may yields a row if the execution is to be stored. The execution's columns come
+// before the other parameters.
 func triggering(may string) string {
 	sql := `
 		WITH j AS MATERIALIZED (
@@ -87,7 +87,8 @@ func (s *jobs) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engi
 	return out, err
 }
 
-// tryTrigger runs the statement, in one round trip with the audit entry, which is written if the execution was stored.
+// tryTrigger runs the statement, in one round trip with the audit entry, which is written if the execution was
+// stored.
 func tryTrigger(ctx context.Context, c *pgxpool.Conn, of job.ExecutionID, e *audit.Entry, sql string, args []any, into ...any) error {
 	if e == nil {
 		return c.QueryRow(ctx, sql, args...).Scan(into...)
@@ -105,7 +106,7 @@ func tryTrigger(ctx context.Context, c *pgxpool.Conn, of job.ExecutionID, e *aud
 	return err
 }
 
-// answeredBefore is the answer to the key, if it has been here; else the zero value.
+// answeredBefore returns the earlier answer to the key, or the zero value.
 func answeredBefore(ctx context.Context, c *pgxpool.Conn, t tenant.ID, i engine.Idempotency) (engine.Created, error) {
 	if i.Key == "" {
 		return engine.Created{}, nil
@@ -123,7 +124,7 @@ func answeredBefore(ctx context.Context, c *pgxpool.Conn, t tenant.ID, i engine.
 	return engine.Created{Reused: true}, nil
 }
 
-// orNone makes NULL of the empty text.
+// orNone turns the empty text into NULL.
 func orNone(s string) any {
 	if s == "" {
 		return nil

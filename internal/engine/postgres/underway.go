@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Who leases adds to the table of leases, and has its lock from before the statement's snapshot until the commit. Every login may read which
-// transactions have one; pg_stat_activity hides the statements of other logins.
+// A lease inserts into the table of leases, and holds its lock from before the statement's snapshot until the commit.
+// Every login may read which transactions hold one; pg_stat_activity hides the statements of other logins.
 const (
 	leasingSQL = `
 		SELECT coalesce(array_agg(DISTINCT virtualtransaction), '{}') FROM pg_locks
@@ -18,9 +18,9 @@ const (
 	stillLeasingSQL = "SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND granted AND mode = 'ExclusiveLock' AND virtualxid = ANY ($1)"
 )
 
-// awaitLeases waits until the leases that are under way have ended. One that began before a job was paused or deleted does not see
-// that, and takes what no row of the change stands in its way for: it must not commit after the change was answered. None is waited for
-// longer than a lease may take.
+// awaitLeases waits until the leases in progress have ended. One that began before a job was paused or deleted does
+// not see that, and takes executions that no row of the change blocks: it must not commit after the change was
+// answered. It waits no longer than a lease may take.
 func (s *database) awaitLeases(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(engine.Unconfined(ctx), patience)
 	defer cancel()

@@ -14,21 +14,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The guard of unique keys is the index live_unique. Whoever inserts into live
-// looks for the incumbents before, in the same transaction, and looks again if
-// the index says that another came in between.
+// The index live_unique guards unique keys. Inserts into live look for the incumbents before, in the same
+// transaction, and look again if the index reports that another came in between.
 
 const incumbentsSQL = `
 	SELECT k.tenant, k.key, v.job, v.id FROM unnest($1::text[], $2::text[]) k(tenant, key)
 	CROSS JOIN LATERAL (SELECT id, job FROM live WHERE tenant = k.tenant AND unique_key = k.key AND unique_key IS NOT NULL OFFSET 0) v`
 
-// isHeld reports whether the error is that another holds a unique key.
+// isHeld reports whether the error means that another holds a unique key.
 func isHeld(err error) bool {
 	var p *pgconn.PgError
 	return errors.As(err, &p) && p.Code == uniqueViolation && p.ConstraintName == "live_unique"
 }
 
-// incumbents finds who holds the keys.
+// incumbents finds the holders of the keys.
 func incumbents(ctx context.Context, tx pgx.Tx, keys []scoped, into map[scoped]engine.Incumbent) error {
 	if len(keys) == 0 {
 		return nil
@@ -60,7 +59,7 @@ func (b batch) hasUnique() bool {
 	return false
 }
 
-// incumbents finds who holds the unique keys of the chosen creations.
+// incumbents finds the holders of the unique keys of the chosen creations.
 func (b batch) incumbents(ctx context.Context, tx pgx.Tx, into map[scoped]engine.Incumbent) error {
 	var keys []scoped
 	for _, i := range b.chosen {
@@ -73,7 +72,7 @@ func (b batch) incumbents(ctx context.Context, tx pgx.Tx, into map[scoped]engine
 	return incumbents(ctx, tx, keys, into)
 }
 
-// claimUnique takes the creation's unique keys, or none of them, and says who holds them.
+// claimUnique claims the creation's unique keys, or none of them, and returns their holders.
 func (h claims) claimUnique(c *engine.Creation) (held []engine.Incumbent) {
 	var mine []scoped
 	for n := range c.Executions {
@@ -97,7 +96,8 @@ func (h claims) claimUnique(c *engine.Creation) (held []engine.Incumbent) {
 	return held
 }
 
-// byUnique sorts those with unique keys behind all others, by their keys: two calls that share some wait for each other in order.
+// byUnique sorts those with unique keys after all others, by their keys: two calls that share some wait for each
+// other in order.
 func byUnique(at tenant.ID, a *job.Execution, bt tenant.ID, b *job.Execution) int {
 	if a.UniqueKey == "" || b.UniqueKey == "" {
 		return cmp.Compare(a.UniqueKey, b.UniqueKey)

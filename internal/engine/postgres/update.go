@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // scheduledRows are the executions in live that a job's schedule fired: tallied or
@@ -23,10 +24,9 @@ func scheduledRows(tenant, job string) string {
 		" UNION ALL " + columns + fmt.Sprintf("id = %s AND NOT tally AND tenant = %s", job, tenant)
 }
 
-// The job is locked before its executions, as by whoever fires or deletes it. What
-// was leased, even if it was handed back, has begun and is not taken back: a lease
-// that is 0 is one that never was. Nor is what stands for an instant that has come
-// and waits for its jitter: instants after it may have run, and would fire again.
+// The job is locked before its executions, as in firing and deleting. An execution that was ever leased, even if
+// released, has begun and is not taken back: a lease of 0 means never. Nor is one whose instant has come and that
+// waits for its jitter: later instants may have run, and would fire again.
 var (
 	lockJobSQL = "SELECT revision, state, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
 
@@ -65,13 +65,17 @@ var (
 		WHERE j.state = 2 AND j.paused_until IS NOT NULL AND j.paused_until <= now() ORDER BY j.paused_until LIMIT $1) j` + waits + " ORDER BY j.paused_until"
 )
 
-// UpdateJob stores a job's definition, state and pause again, and takes back what was staged.
+// UpdateJob stores a job's definition, state and pause again, and takes back staged executions.
 func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
-	var rest bool // of what waits, which is not held yet
+	var rest bool // of the waiting executions, which are not held yet
 	err := s.change(ctx, "update a job", u.Entry, func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			if err := unpack(ctx, s.database, tx, u.Job.ID); err != nil {
+			ids := []job.ID{u.Job.ID}
+			if u.Parents != nil { // in a bundle no execution leaves a mark
+				ids = append(ids, u.Job.DependsOn...)
+			}
+			if err := unpack(ctx, s.database, tx, ids...); err != nil {
 				return err
 			}
 			out, rest, err = update(ctx, tx, t, u)
@@ -87,7 +91,7 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 	return out, nil
 }
 
-// update changes a job, and reports whether its pause has more to hold or to free than it went through.
+// update changes a job, and reports whether its pause has more to hold or to free than it handled.
 func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out job.Job, rest bool, err error) {
 	j := &u.Job
 	if u.Most > 0 { // first, as creations lock it
@@ -117,7 +121,7 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 	}
 	state := j.State
 	if state == job.Completed {
-		state = job.Active // it is over because nothing is left, and for no longer than that
+		state = job.Active // it is over only because nothing is left
 	}
 	if int16(state) != p.state {
 		if rest, err = holdWaiting(ctx, tx, t, j.ID, state, cmp.Or(u.Holds, engine.HoldsAtOnce)); err != nil {
@@ -133,7 +137,7 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
 		engine.EncodeSpec(j), engine.EncodeTarget(&j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)
-	if p.found || !j.Schedule.Type.OneOff() || !p.next.IsZero() {
+	if p.found || j.Schedule.Type.Recurs() || !p.next.IsZero() {
 		b.Queue(replanSQL, int16(job.PartitionOf(j.ID)), [16]byte(j.ID), string(t), orNever(p.next), p.runs, p.revision+1, state == job.Active)
 	}
 	queueManaged(b, u.Secrets)
@@ -143,12 +147,27 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return job.Job{}, false, err
 	}
+	if u.Workflow != nil {
+		if err := sqlstore.AddVersion(transaction{ctx: ctx, c: tx}, u.Workflow); err != nil {
+			return job.Job{}, false, err
+		}
+	}
+	on, now := transaction{ctx: ctx, c: tx}, *j
+	now.Tenant, now.State = t, state
+	if u.Parents != nil {
+		if err := sqlstore.ChangeParents(on, &now, *u.Parents); err != nil {
+			return job.Job{}, false, err
+		}
+	}
+	if err := sqlstore.LookAtChild(on, &now, u.Parents); err != nil {
+		return job.Job{}, false, err
+	}
 	rows, _ := tx.Query(ctx, updatedSQL, of...)
 	out, err = pgx.CollectExactlyOneRow(rows, scanJob)
 	return out, rest, err
 }
 
-// microseconds is an instant in microseconds; 0 for none.
+// microseconds returns an instant in microseconds; 0 for none.
 func microseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -166,7 +185,7 @@ type plan struct {
 	now      time.Time
 }
 
-// lockPlan locks a job that is to be updated and what its schedule has come to, under the revision it is to have.
+// lockPlan locks a job that is to be updated and the state of its schedule, under its expected revision.
 func lockPlan(ctx context.Context, tx pgx.Tx, t tenant.ID, u *engine.Update) (p plan, err error) {
 	b := &pgx.Batch{}
 	b.Queue(lockJobSQL, string(t), [16]byte(u.Job.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&p.revision, &p.state, at(&p.now)) })
@@ -187,7 +206,7 @@ func lockPlan(ctx context.Context, tx pgx.Tx, t tenant.ID, u *engine.Update) (p 
 	return p, nil
 }
 
-// change plans again, or the first of what was taken back again. An instant that was taken back has not fired.
+// change plans again, or plans the first taken-back instant again, since it has not fired.
 func (p *plan) change(u *engine.Update, first time.Time, staged int64) {
 	p.runs = max(0, p.runs-staged)
 	switch {
@@ -198,7 +217,7 @@ func (p *plan) change(u *engine.Update, first time.Time, staged int64) {
 	}
 }
 
-// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
+// Resumable lists up to limit paused jobs of any tenant whose pause has expired.
 func (s *jobs) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	var out []job.Job
 	err := s.ask(ctx, "find what is to be resumed", func(ctx context.Context, c *pgxpool.Conn) error {

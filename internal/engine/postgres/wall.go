@@ -13,18 +13,18 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The second wall is row-level security. The tables belong to the user that the product connects as, and an owner passes:
-// what the product does for all tenants costs nothing more. What a user asks for runs on connections of their own, as a role
-// that owns nothing, and for which the tables have only the rows of the tenant that the connection is set to.
+// The second wall is row-level security. The tables belong to the user that the product connects as, and an owner
+// bypasses it: what the product does for all tenants costs nothing more. Users' requests run on separate connections,
+// as a role that owns nothing and that sees only the rows of the tenant that the connection is set to.
 //
-// Creations of many requests, of any tenant, share a commit, so they are written by the owner; each row has the tenant that
-// came with its request's credential.
+// Creations of many requests, of any tenant, share a commit, so they are written by the owner; each row has the
+// tenant of its request's credential.
 const (
 	wallRole    = "carillon_tenant"
 	wallSetting = "carillon.tenant"
 )
 
-// owned lists the tables that have rows of tenants, and what the rows of one are.
+// owned lists the tables that have rows of tenants, and the condition for the rows of one.
 const ownedSQL = `
 	SELECT c.relname, CASE c.relname
 			WHEN 'orders' THEN 'EXISTS (SELECT 1 FROM live v WHERE v.id = orders.execution AND v.lease = orders.token AND v.worker = orders.worker)'
@@ -39,13 +39,15 @@ var extraPolicies = []struct{ table, name, sql string }{
 	{"api_keys", "carillon_role_added", "FOR INSERT TO " + wallRole + " WITH CHECK (role <> 'system')"},
 	{"api_keys", "carillon_role_changed", "FOR UPDATE TO " + wallRole + " USING (role <> 'system')"},
 	{"api_keys", "carillon_no_drop", "FOR DELETE TO " + wallRole + " USING (false)"}, // the table may be locked
-	// Every tenant sees the workers that serve all of them; only an operator of the installation drains or cordons them.
+	// Every tenant sees the workers that serve all of them; only an operator of the installation drains or cordons
+	// them.
 	{"sessions", "carillon_own_changed", "FOR UPDATE TO " + wallRole + " USING (tenant = current_setting('" + wallSetting + "', true))"},
 	{"executions", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"},
 	{"tenants", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"}, // its row may be locked
 }
 
-// otherGrantsSQL lists what the role needs beside tables: the number of an entry in the audit log. Nothing else draws numbers for it.
+// otherGrantsSQL lists what the role needs besides tables: the sequence of the audit log's entries. Nothing else
+// draws numbers for it.
 const otherGrantsSQL = `
 	SELECT format(CASE c.relname WHEN 'audit_seq_seq' THEN 'GRANT USAGE ON SEQUENCE %I TO ` + wallRole + `' ELSE 'REVOKE ALL ON SEQUENCE %I FROM ` + wallRole + `' END, c.relname)
 	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND CASE WHEN c.relkind = 'S'
@@ -53,7 +55,7 @@ const otherGrantsSQL = `
 	UNION ALL
 	SELECT format('GRANT USAGE ON SCHEMA %I TO ` + wallRole + `', current_schema()) WHERE NOT has_schema_privilege('` + wallRole + `', current_schema(), 'USAGE')`
 
-// raise builds the wall, or what is missing of it, and says why it cannot.
+// raise builds the wall, or its missing parts, and returns why it cannot.
 func raise(ctx context.Context, c *pgx.Conn) (why string, err error) {
 	var user string
 	var exists, member bool
@@ -92,7 +94,7 @@ func raise(ctx context.Context, c *pgx.Conn) (why string, err error) {
 	return "", build(ctx, c)
 }
 
-// build makes the policies that are missing, and grants.
+// build creates the missing policies, and grants.
 func build(ctx context.Context, c *pgx.Conn) error {
 	rows, _ := c.Query(ctx, ownedSQL)
 	type owned struct{ Table, Rows string }
@@ -109,7 +111,7 @@ func build(ctx context.Context, c *pgx.Conn) error {
 			if err != nil {
 				return err
 			}
-			if stands { // making it again would lock the table
+			if stands { // creating it again would lock the table
 				continue
 			}
 			name := pgx.Identifier{t.Table}.Sanitize()
@@ -147,7 +149,7 @@ func build(ctx context.Context, c *pgx.Conn) error {
 	})
 }
 
-// policiesMissing lists the statements that make the extra policies that do not exist.
+// policiesMissing lists the statements that create the missing extra policies.
 func policiesMissing(ctx context.Context, c querier) (out []string, err error) {
 	rows, _ := c.Query(ctx, "SELECT c.relname || ' ' || p.polname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = current_schema()::regnamespace")
 	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -159,7 +161,8 @@ func policiesMissing(ctx context.Context, c querier) (out []string, err error) {
 	return out, err
 }
 
-// standingSQL asks for the schema, whether the role is there to be taken on, and whether it is held back and let in everywhere.
+// standingSQL asks for the schema, whether the role can be assumed, and whether it is restricted and admitted
+// everywhere.
 const standingSQL = `
 	SELECT current_schema(), coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') AND NOT rolsuper AND NOT rolbypassrls FROM pg_roles WHERE rolname = '` + wallRole + `'), false),
 		NOT EXISTS (
@@ -167,7 +170,7 @@ const standingSQL = `
 			WHERE NOT c.relrowsecurity OR (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname IN ('carillon_all', 'carillon_tenant')) <> 2
 		)`
 
-// standing looks for the wall that a migration has built, and says why it is not there.
+// standing checks for the wall that a migration has built, and returns why it is missing.
 func standing(ctx context.Context, c *pgxpool.Conn) (schema, why string, err error) {
 	var role, built bool
 	if err := c.QueryRow(ctx, standingSQL).Scan(&schema, &role, &built); err != nil {
@@ -192,13 +195,13 @@ func standing(ctx context.Context, c *pgxpool.Conn) (schema, why string, err err
 	return schema, why, nil
 }
 
-// wall is the connections in front of which it stands.
+// wall holds the connections under row-level security.
 type wall struct {
-	why       string // there is none; "" where there is
+	why       string // why there is none; "" if there is
 	hot, read *pgxpool.Pool
 }
 
-// Wall says why there is no second wall; "" if it stands.
+// Wall returns why there is no second wall; "" if it stands.
 func (s *database) Wall() string {
 	if w := s.wall.Load(); w != nil {
 		return w.why
@@ -206,7 +209,7 @@ func (s *database) Wall() string {
 	return "the schema was not looked at yet"
 }
 
-// stand opens the connections in front of the wall, or notes that there is none.
+// stand opens the connections under row-level security, or records that there is none.
 func (s *database) stand(ctx context.Context, schema, why string) error {
 	if s.wall.Load() != nil {
 		return nil
@@ -230,8 +233,8 @@ func (s *database) stand(ctx context.Context, schema, why string) error {
 	return nil
 }
 
-// within is the pool for what is done within a context, and f as it is done there: on a connection in front of the wall, where
-// the context is confined and there is one.
+// within returns the pool for a context, and f adapted to it: on a connection under row-level security, if the
+// context is confined and there is one.
 func (s *database) within(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) (*pgxpool.Pool, func(context.Context, *pgxpool.Conn) error) {
 	t, confined := engine.Confined(ctx)
 	w := s.wall.Load()

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// cells are values in the binary form, each behind its length: the elements of
-// an array, or the fields of a row for COPY.
+// cells holds values in the binary form, each preceded by its length: the elements of an array, or the fields of a
+// row for COPY.
 type cells []byte
 
 func (c *cells) null() { *c = append(*c, 0xff, 0xff, 0xff, 0xff) }
@@ -95,7 +95,7 @@ func (c *cells) open() (at int) {
 
 func (c *cells) shut(at int) { binary.BigEndian.PutUint32((*c)[at-4:], uint32(len(*c)-at)) }
 
-// y2k is the zero of PostgreSQL's instants, in microseconds of Unix time.
+// y2k is PostgreSQL's epoch, in microseconds of Unix time.
 const y2k = 946_684_800_000_000
 
 // time writes the zero instant as NULL, and others to the microsecond.
@@ -131,7 +131,7 @@ func appendArrayHeader(b []byte, element uint32, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, 1) // lower bound
 }
 
-// array is an array parameter, built element by element in the form it travels in.
+// array is an array parameter, built element by element in its wire form.
 type array struct {
 	cells
 	element uint32
@@ -158,7 +158,7 @@ func (a *array) count() int {
 	return n
 }
 
-// arrayCodec sends array as it is, and leaves everything else to the codec it wraps.
+// arrayCodec sends array as it is, and passes everything else to the codec it wraps.
 type arrayCodec struct{ *pgtype.ArrayCodec }
 
 func (arrayCodec) PreferredFormat() int16 { return pgtype.BinaryFormatCode }
@@ -180,7 +180,7 @@ func (arrayPlan) Encode(value any, buf []byte) ([]byte, error) {
 	return append(appendArrayHeader(buf, a.element, a.count()), a.cells...), nil
 }
 
-// registerArrays teaches a connection the arrays above.
+// registerArrays registers the arrays above with a connection.
 func registerArrays(c *pgx.Conn) {
 	m := c.TypeMap()
 	for oid, element := range map[uint32]uint32{

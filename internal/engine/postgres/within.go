@@ -16,15 +16,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
-// Within is the part of the store that works in a transaction of someone else's: what it does is there if and when that
-// one commits.
+// Within is the part of the store that works in somebody else's transaction: its changes take effect if and when that
+// commits.
 type Within struct {
 	engine.Store // nil: all else is not for this
 	tx           pgx.Tx
 	at           time.Time
 }
 
-// OtherVersion says that a schema lacks what this version of the program relies on, or is none of ours.
+// OtherVersion means that a schema lacks what this version of the program relies on, or is not Carillon's.
 type OtherVersion struct {
 	Has  int // 0: there is none
 	Want int
@@ -39,11 +39,12 @@ func (v *OtherVersion) Error() string {
 
 func (v *OtherVersion) Unwrap() error { return engine.ErrSchema }
 
-// ErrProtocol says that a connection speaks a protocol in which arrays cannot be sent.
+// ErrProtocol means that a connection uses a protocol in which arrays cannot be sent.
 var ErrProtocol = errors.New("the connection uses the simple protocol, or guesses types; want a default_query_exec_mode of cache_statement, cache_describe or describe_exec")
 
 // In calls f with the store as it is within a transaction, whose tables are in a schema. It leaves the transaction's
-// settings as they were. Where it fails, the transaction continues as if it had not been called, unless its connection broke.
+// settings as they were. If it fails, the transaction continues as if it had not been called, unless its connection
+// broke.
 func In(ctx context.Context, tx pgx.Tx, schema string, f func(*Within) error) error {
 	c := tx.Conn()
 	switch c.Config().DefaultQueryExecMode {
@@ -69,7 +70,7 @@ func In(ctx context.Context, tx pgx.Tx, schema string, f func(*Within) error) er
 	})
 }
 
-// borrowArrays teaches a connection that is not ours our arrays, and answers with how to undo it.
+// borrowArrays registers our arrays with a foreign connection, and returns a function that undoes it.
 func borrowArrays(c *pgx.Conn) (undo func()) {
 	m := c.TypeMap()
 	var was []*pgtype.Type
@@ -89,8 +90,8 @@ func borrowArrays(c *pgx.Conn) (undo func()) {
 	}
 }
 
-// check says whether the schema is one that this version of the program can write to: it has all that this version
-// knows of, and what came later says that it leaves it room.
+// check reports whether this version of the program can write to the schema: it has everything that this version
+// knows, and later steps declare themselves compatible.
 func (w *Within) check(ctx context.Context) error {
 	all, err := migrations()
 	if err != nil {
@@ -114,7 +115,7 @@ func (w *Within) check(ctx context.Context) error {
 	return nil
 }
 
-// Now is the instant at which it began, by the store's clock.
+// Now returns the instant at which it began, by the store's clock.
 func (w *Within) Now() time.Time { return w.at.UTC() }
 
 // HasTenant reports whether a tenant exists.
@@ -122,11 +123,11 @@ func (w *Within) HasTenant(ctx context.Context, t tenant.ID) (bool, error) {
 	return sqlstore.HasTenant(transaction{ctx: ctx, c: w.tx}, t)
 }
 
-// CreateJobs stores each creation whole or not at all, and answers in their order.
+// CreateJobs stores each creation completely or not at all, and answers in their order.
 func (w *Within) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	out := make([]engine.Created, 0, len(cs))
-	for i := range cs { // each may say that it is known already, by what those before it have stored
-		// Not paged: who is not the tables' owner may not COPY into them, as they have row-level security.
+	for i := range cs { // each may be a repeat of one stored before it
+		// Not paged: roles other than the tables' owner may not COPY into them, because of row-level security.
 		b := batch{all: cs[i : i+1], chosen: []int{0}, out: make([]engine.Created, 1)}
 		if err := b.lookAll(ctx, w.tx, w.tx.Conn()); err != nil {
 			return nil, translate("create jobs", err)
@@ -146,7 +147,7 @@ func (w *Within) Calendar(ctx context.Context, t tenant.ID, name string) (engine
 	return sqlstore.Calendar(transaction{ctx: ctx, c: w.tx}, t, name)
 }
 
-// LackSecrets says which of the names are none that a person gave.
+// LackSecrets returns the names that no person has defined.
 func (w *Within) LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error) {
 	return sqlstore.LackSecrets(transaction{ctx: ctx, c: w.tx}, t, names)
 }
@@ -154,7 +155,7 @@ func (w *Within) LackSecrets(ctx context.Context, t tenant.ID, names []string) (
 // Notify wakes the servers when the transaction commits.
 func (w *Within) Notify(ctx context.Context) error { return Wake(ctx, w.tx) }
 
-// Wake wakes the servers: at once, or with the commit where it is called within a transaction.
+// Wake wakes the servers: at once, or with the commit if it is called within a transaction.
 func Wake(ctx context.Context, c interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }) error {

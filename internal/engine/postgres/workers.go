@@ -37,7 +37,8 @@ const (
 		UPDATE sessions SET drain = true WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
 	cordonSQL = `
 		UPDATE sessions SET cordoned = $3 WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
-	// A row for each session that was renewed, or one for each of its orders. A beat that does not tell its memory leaves it as it was.
+	// A row for each renewed session, or one for each of its orders. A heartbeat that omits its memory leaves it as
+	// it was.
 	renewSQL = `
 		WITH renewed AS (
 			UPDATE sessions s SET beat_at = now(), expires_at = now() + $6, running = r.running, completed = r.completed, failed = r.failed, draining = r.draining,
@@ -56,12 +57,15 @@ const (
 		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed, cordoned,
 			secret, labels, queues, targets, kinds, memory_used, memory_limit
 		FROM sessions`
+	// people is the condition that a session is not the server's own, under which it begins workflow runs: that one
+	// is never listed or counted.
+	people     = "targets IS DISTINCT FROM '{workflow}'"
 	workersSQL = workerSQL + `
-		WHERE (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour' AND id > $2
+		WHERE ` + people + ` AND (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour' AND id > $2
 		ORDER BY id LIMIT $3`
 )
 
-// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
+// Register begins a worker's session, which lives for ttl from now; an ended one does not begin again.
 func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
 	var secret []byte
 	if w.Secret != [32]byte{} {
@@ -78,8 +82,8 @@ func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration
 	})
 }
 
-// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold. It names those
-// that have ended, those that are to drain, and the orders for all that have not ended.
+// Renew keeps sessions alive for another ttl, and stores the workers' reports and the progress of their executions.
+// It returns those that have ended, those that should drain, and the orders for all that have not ended.
 func (s *sessions) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
@@ -138,7 +142,7 @@ func (s *sessions) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Dura
 	return out, nil
 }
 
-// collectOrders reads what renewSQL answers, and who was renewed.
+// collectOrders reads the result of renewSQL, and who was renewed.
 func collectOrders(r pgx.BatchResults) (out engine.Orders, alive map[job.WorkerID]bool, err error) {
 	alive = map[job.WorkerID]bool{}
 	var o job.Order
@@ -161,7 +165,7 @@ func collectOrders(r pgx.BatchResults) (out engine.Orders, alive map[job.WorkerI
 	return out, alive, err
 }
 
-// advance is progress, and who reports it.
+// advance is progress, and its reporter.
 type advance struct {
 	job.Advance
 	worker job.WorkerID
@@ -170,7 +174,7 @@ type advance struct {
 // advances are sorted, and the last of each lease and worker.
 type advances []advance
 
-// holder is a lease, and who says to hold it.
+// holder is a lease and the worker that claims to hold it.
 type holder struct {
 	job.Lease
 	worker job.WorkerID
@@ -212,7 +216,7 @@ func (as advances) args() []any {
 	return []any{ids, tokens, progress, workers}
 }
 
-// stale reads what advanceSQL answers, and orders those who no longer hold what they reported of to let go of it.
+// stale reads the result of advanceSQL, and orders workers that no longer hold what they reported on to drop it.
 func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 	rows, err := r.Query()
 	if err != nil {
@@ -232,7 +236,7 @@ func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 	return out, nil
 }
 
-// Drain asks a session that may serve the tenant to take nothing more.
+// Drain asks a session that may serve the tenant to take no more work.
 func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
 	return s.change(ctx, "drain a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, drainSQL, string(t), [16]byte(w))
@@ -243,7 +247,7 @@ func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *au
 	})
 }
 
-// Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
+// Cordon cordons or uncordons a session that may serve the tenant.
 func (s *sessions) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
 	return s.change(ctx, "cordon a worker", e, func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, cordonSQL, string(t), [16]byte(w), on)
@@ -264,7 +268,7 @@ func (s *sessions) Cordoned(ctx context.Context) (out []job.WorkerID, err error)
 	return out, err
 }
 
-// Worker finds a session, also one that has ended lately.
+// Worker finds a session, even one that has ended lately.
 func (s *sessions) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
 	var out job.Worker
 	err := s.look(ctx, "find a worker", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -276,7 +280,8 @@ func (s *sessions) Worker(ctx context.Context, w job.WorkerID) (job.Worker, erro
 	return out, err
 }
 
-// Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
+// Workers lists the sessions that may serve the tenant, newest first, including those that ended within the last
+// hour.
 func (s *sessions) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out, some []job.Worker
 	var after job.WorkerID
@@ -301,7 +306,7 @@ func (s *sessions) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, erro
 	return out, nil
 }
 
-// workersAtOnce bounds the sessions that one statement lists.
+// workersAtOnce limits the sessions that one statement lists.
 const workersAtOnce = 10_000
 
 // scanWorker reads what workerSQL selects.
@@ -312,7 +317,7 @@ func scanWorker(r pgx.CollectableRow) (w job.Worker, err error) {
 	return w, err
 }
 
-// listOrNil makes of an empty list none, which is stored as NULL.
+// listOrNil turns an empty list into nil, which is stored as NULL.
 func listOrNil(list []string) []string {
 	if len(list) == 0 {
 		return nil

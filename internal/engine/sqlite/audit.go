@@ -23,7 +23,7 @@ func record(c *conn, e *audit.Entry) error {
 	return err
 }
 
-// tidyAudit drops seals that are old enough, with their entries; the last one of a tenant stays: the next one follows it.
+// tidyAudit drops seals that are old enough, with their entries; a tenant's last one stays: the next one follows it.
 func tidyAudit(c *conn, now int64) (more bool, err error) {
 	type old struct {
 		tenant              string

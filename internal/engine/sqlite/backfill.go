@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Backfill adds executions of one existing job for instants of its schedule, and answers with those that are there.
+// Backfill adds executions of one existing job for instants of its schedule, and returns those that exist.
 func (s *jobs) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
 	var out []job.ExecutionID
 	err := s.write(ctx, "backfill", func(c *conn, _ int64) error {
@@ -41,7 +41,7 @@ func (s *jobs) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Ex
 	return out, nil
 }
 
-// fillIn adds an execution, and reports whether nothing stood in its way.
+// fillIn adds an execution, and reports whether nothing conflicted with it.
 func fillIn(c *conn, into inserter, t tenant.ID, e *job.Execution) (bool, error) {
 	if e.UniqueKey != "" {
 		if _, taken, err := holder(c, t, e.UniqueKey); err != nil || taken {

@@ -19,7 +19,7 @@ import (
 type Summary struct {
 	Path    string
 	Bytes   int64
-	Version int // how many steps of the schema it has had
+	Version int // how many steps of the schema were applied
 	Epoch   int64
 	Tables  []TableCount
 }
@@ -30,22 +30,22 @@ type TableCount struct {
 	Rows int64
 }
 
-// Backup writes what a file holds at one instant into another, which must not exist, and checks it. A process may have the
-// file open and write to it meanwhile.
+// Backup writes the content of a file at one instant into another, which must not exist, and verifies it. A process
+// may have the file open and write to it meanwhile.
 func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	doing := "back up " + path
 	if to, _, err = Place(path, to); err != nil {
 		return s, err
 	}
 	part := to + ".partial"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite would make it for everyone to read
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite would create it readable by everyone
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%s exists: another backup is being made, or one was cut off; then remove it", part)
 	}
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
 	}
-	defer os.Remove(part) // where it has another name by then, there is nothing to remove
+	defer os.Remove(part) // if it has been renamed by then, there is nothing to remove
 	if err := f.Close(); err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -58,7 +58,7 @@ func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	if err := settle(part); err != nil {
 		return s, fmt.Errorf("%s: %w", doing, err)
 	}
-	err = os.Link(part, to) // unlike a rename it takes no name that another has got meanwhile
+	err = os.Link(part, to) // unlike a rename it does not replace a file created meanwhile
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = os.Rename(part, to) // if there are no links
 	}
@@ -69,7 +69,8 @@ func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	return s, settle(filepath.Dir(to))
 }
 
-// Place says where a backup would be, and how large the store is now; it fails if there is no store, or something in its place.
+// Place returns where a backup would be, and the current size of the store; it fails if there is no store, or
+// something in its place.
 func Place(path, to string) (at string, bytes int64, err error) {
 	at, err = filepath.Abs(to)
 	var info fs.FileInfo
@@ -108,7 +109,7 @@ func vacuumInto(ctx context.Context, path, to string) error {
 	return err
 }
 
-// settle waits until a file, or what a folder lists, is on the disk.
+// settle waits until a file, or a folder's list of names, is on the disk.
 func settle(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,8 +122,8 @@ func settle(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Verify checks a file page by page, and says what it holds. It fails if the file is damaged, none of ours, or of a
-// newer version.
+// Verify checks a file page by page, and returns what it contains. It fails if the file is damaged, not Carillon's,
+// or of a newer version.
 func Verify(ctx context.Context, path string) (s Summary, err error) {
 	all, err := migrations()
 	if err != nil {
@@ -195,7 +196,7 @@ func tableNames(c *conn) (names []string, err error) {
 
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// epochOf is the epoch of the file's tokens.
+// epochOf returns the epoch of the file's tokens.
 func epochOf(c *conn) (n int64, err error) {
 	_, err = c.prepare("SELECT next FROM tokens").first(func(r *row) error {
 		n = engine.EpochOf(r.int64())
@@ -204,9 +205,9 @@ func epochOf(c *conn) (n int64, err error) {
 	return n, err
 }
 
-// Restore puts a backup in the place of a file that no process has open. A file that is there is kept under another
-// name, which it answers with; where keep is not set, it is an error, ErrConflict, if there is one. Tokens that were drawn since the
-// backup, by whomever, are smaller than those that the restored store draws.
+// Restore puts a backup in place of a file that no process has open. The previous file is kept under the returned
+// name; if keep is not set, ErrConflict if there is one. Tokens that anyone drew since the backup are smaller than
+// those that the restored store draws.
 func Restore(ctx context.Context, backup, path string, now time.Time, keep bool) (s Summary, kept string, err error) {
 	if s, err = Verify(ctx, backup); err != nil {
 		return s, "", err
@@ -234,7 +235,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	if there && !keep {
 		return s, "", fmt.Errorf("%s: %w: there is a store already", doing, engine.ErrConflict)
 	}
-	if there { // one that is damaged is replaced all the same
+	if there { // a damaged one is replaced all the same
 		_ = peek(ctx, path, doing, func(c *conn) error {
 			if has, err := epochOf(c); err == nil {
 				epoch = max(epoch, has)
@@ -267,7 +268,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	return s, kept, settle(filepath.Dir(path))
 }
 
-// duplicate copies what a file holds with its log: one that a restore or a crash has left may have the last of it there.
+// duplicate copies the content of a file including its log, which may hold the latest changes after a restore or a
+// crash.
 func duplicate(ctx context.Context, from, to string) error {
 	_ = os.Remove(to) // of a restore that was cut off
 	_ = os.Remove(to + "-journal")
@@ -284,7 +286,7 @@ func duplicate(ctx context.Context, from, to string) error {
 	return err
 }
 
-// renew has a file draw its tokens from an epoch on, and ends the sessions in it: what they held is lost to them.
+// renew makes a file draw its tokens from an epoch on, and ends the sessions in it: their leases are lost.
 func renew(ctx context.Context, path string, epoch int64, now time.Time) error {
 	c, err := openConn(path, sqlite.OpenReadWrite, "journal_mode = DELETE", "synchronous = FULL", "fullfsync = ON")
 	if err != nil {
@@ -300,12 +302,12 @@ func renew(ctx context.Context, path string, epoch int64, now time.Time) error {
 	return errors.Join(err, c.Close())
 }
 
-// setAside gives a database, with the log that belongs to it, another name.
+// setAside renames a database, with its log.
 func setAside(path, to string) error {
 	if err := free(to); err != nil {
 		return err
 	}
-	// The log first: without it the file is an older state, but with another file's log it would be none at all.
+	// The log first: without it the file is an older state, but with another file's log it would be corrupt.
 	if err := os.Rename(path+"-wal", to+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, er
 		return nil
 	}
 	var err error
-	if asks == 0 { // a look stands in nobody's way
+	if asks == 0 { // reading blocks nobody
 		err = s.look(ctx, "look into buckets", func(c *conn) error { return all(c, s.now()) })
 	} else {
 		err = s.write(ctx, "draw from buckets", all)
@@ -45,8 +45,8 @@ func (s *leases) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, er
 	return out, nil
 }
 
-// draw takes up to N tokens out of a bucket, of which the instant is kept at which it is full again, and by which rate: each token
-// that is missing is worth the rate's interval.
+// draw takes up to N tokens out of a bucket, which is stored as the instant at which it is full again, and its rate:
+// each missing token is worth the rate's interval.
 func draw(c *conn, now int64, d *engine.Draw) (engine.Drawn, error) {
 	if d.Rate.IsZero() {
 		return engine.Drawn{N: max(d.N, 0)}, nil

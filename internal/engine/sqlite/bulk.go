@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// Rows are written many to a statement where many come at once: running one has a price of its own, about that of a row.
-// Statements have one of few sizes, so that few are prepared; where fewer rows come than one takes, the rest are NULL,
-// which no id is.
+// Many rows are written with one statement if many come at once: running a statement costs about as much as a row.
+// Statements have one of a few sizes, so that few are prepared; if there are fewer rows than the statement takes, the
+// rest are NULL, which no id is.
 const (
 	bulk = 64 // rows of a statement
 	few  = 8  // rows of a small one
 )
 
-// size returns how many rows the statement for n takes; one by one is as fast where n is 1.
+// size returns how many rows the statement for n takes; if n is 1, single rows are as fast.
 func size(n int) int {
 	if n <= few {
 		return few
@@ -20,7 +20,7 @@ func size(n int) int {
 	return bulk
 }
 
-// list is n times the text, with commas.
+// list repeats a text n times, separated by commas.
 func list(text string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(text+", ", n), ", ")
 }
@@ -28,12 +28,12 @@ func list(text string, n int) string {
 // sized is a statement in both sizes.
 type sized struct{ bulk, few string }
 
-// inSizes makes a statement of what stands before and after so many times the text.
+// inSizes makes a statement of each size from the text before and after the repeated part.
 func inSizes(before, text, after string) sized {
 	return sized{bulk: before + list(text, bulk) + after, few: before + list(text, few) + after}
 }
 
-// of is the statement for n rows.
+// of returns the statement for n rows.
 func (s *sized) of(n int) string {
 	if size(n) == few {
 		return s.few
@@ -41,7 +41,7 @@ func (s *sized) of(n int) string {
 	return s.bulk
 }
 
-// upTo is the largest statement for n rows or fewer that has no room for more, and how many it takes; one takes one.
+// upTo returns the largest statement for at most n rows, and how many it takes; one takes one.
 func (s *sized) upTo(n int, one string) (sql string, takes int) {
 	switch {
 	case n >= bulk:

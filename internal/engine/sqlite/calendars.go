@@ -12,7 +12,7 @@ const (
 	usersSQL = "SELECT id, state <> 4 AND kind IN (3, 4) AND instr(spec, ?1) > 0 FROM jobs WHERE tenant = ?2 AND id > ?3 ORDER BY id LIMIT ?4"
 )
 
-// CalendarUsers lists those of some jobs that name a calendar, and the last one it looked at.
+// CalendarUsers lists those of some jobs that use a calendar, and the last one it examined.
 func (s *reads) CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error) {
 	var out []job.Job
 	var last job.ID

@@ -13,13 +13,17 @@ import (
 const (
 	askSQL = `
 		UPDATE live SET cancel_at = ?, cancel_reason = ? WHERE id = ? AND tenant = ? AND lease > 0 AND cancel_at IS NULL
-		RETURNING worker, lease, attempt, parked_until IS NOT NULL`
+		RETURNING worker, lease, attempt, parked_until IS NOT NULL, class = 'workflow'`
+	// stopRunSQL tells a workflow run that it should be cancelled.
+	stopRunSQL = `
+		INSERT INTO run_marks (execution, run, place, tenant, status, finished_at) VALUES (?1, coalesce((SELECT id FROM runs WHERE execution = ?1), ?1), -1, ?2, 5, ?3)
+		ON CONFLICT (execution, place) DO NOTHING`
 	askedSQL = "SELECT cancel_reason FROM live" + held + " AND cancel_at IS NOT NULL"
 	orderSQL = `
 		INSERT INTO orders (worker, execution, token, kind, at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (worker, execution, token) DO UPDATE SET kind = excluded.kind, at = excluded.at`
 
-	// overdueSQL lists the cancels that were asked for long ago, with what they are of if it still runs.
+	// overdueSQL lists old cancels, and what they refer to if it still runs.
 	overdueSQL = `
 		SELECT o.worker, o.execution, o.token, v.id IS NOT NULL, v.cancel_reason, v.attempt, v.tenant FROM orders o INDEXED BY orders_age
 		LEFT JOIN live v ON v.id = o.execution AND v.lease = o.token
@@ -31,15 +35,15 @@ const (
 			(SELECT worker, execution, token FROM orders INDEXED BY orders_age WHERE kind = 2 AND at <= ? LIMIT ?)`
 )
 
-// jobDeleted is the ending of what is CANCELLED because its job was deleted.
+// jobDeleted is the end of executions that are CANCELLED because their job was deleted.
 var jobDeleted = engine.EncodeEnd(job.JobDeleted, nil)
 
-// askedToStop is the ending of what was cancelled by request.
+// askedToStop is the end of executions that were cancelled by request.
 func askedToStop(reason string) []byte {
 	return engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
 }
 
-// Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
+// Cancel ends a waiting execution as CANCELLED, and asks a running one to stop.
 func (s *leases) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string, e *audit.Entry) (out engine.Cancelled, err error) {
 	err = s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
 		h := telling(c, now)
@@ -64,17 +68,24 @@ func (s *leases) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, re
 	return out, nil
 }
 
-// ask asks an execution that runs to stop, once, and says how it stands. What is parked ends at once: nobody is there to ask.
+// ask asks a running execution to stop, once, and returns its status. A parked one ends at once: there is nobody to
+// ask. A workflow run ends when its nodes have.
 func ask(h *history, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	c, now := h.conn, h.now
 	e := job.Event{Kind: job.EventAsked, Note: reason}
-	parked := false
+	parked, run := false, false
 	asked, err := c.prepare(askSQL).int(now).text(reason).id(id).text(string(t)).first(func(r *row) error {
-		e.Worker, e.Token, e.Attempt, parked = r.id(), job.Token(r.int64()), r.int(), r.bool()
+		e.Worker, e.Token, e.Attempt, parked, run = r.id(), job.Token(r.int64()), r.int(), r.bool(), r.bool()
 		return nil
 	})
 	if err != nil {
 		return 0, err
+	}
+	if run {
+		if _, err := c.prepare(stopRunSQL).id(id).text(string(t)).int(now).exec(); err != nil {
+			return 0, err
+		}
+		return job.Cancelling, tell(c, now, t, id, e)
 	}
 	if parked {
 		_, err := cancelled(h, job.Lease{Execution: id, Token: e.Token}, 0, nil)
@@ -105,13 +116,13 @@ func ask(h *history, t tenant.ID, id job.ExecutionID, reason string) (job.Status
 	return status, nil
 }
 
-// order keeps an order for a worker, in place of any before over the same lease.
+// order stores an order for a worker, replacing an earlier one for the same lease.
 func order(c *conn, now int64, o job.Order) error {
 	_, err := c.prepare(orderSQL).id(o.Worker).id(o.Execution).int(int64(o.Token)).int(int64(o.Kind)).int(now).exec()
 	return err
 }
 
-// cancelled ends an execution that is held under the lease and was asked to stop, and reports whether it did.
+// cancelled ends an execution held under the lease if it was asked to stop, and reports whether it did.
 func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool, err error) {
 	var reason string
 	asked, err := h.prepare(askedSQL).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
@@ -124,7 +135,8 @@ func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool,
 	return h.finish(l, job.Cancelled, tries, result, askedToStop(reason))
 }
 
-// Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
+// Force ends executions that were asked to stop longer than grace ago and still run, and orders their workers to drop
+// them.
 func (s *leases) Force(ctx context.Context, grace time.Duration, limit int) (forced []engine.Ended, err error) {
 	err = s.write(ctx, "force cancels", func(c *conn, now int64) error {
 		held, over, err := overdue(c, now-grace.Microseconds(), limit)
@@ -162,7 +174,7 @@ func (s *leases) Force(ctx context.Context, grace time.Duration, limit int) (for
 	return forced, nil
 }
 
-// cancelOrder is an order to stop, and why.
+// cancelOrder is an order to stop, with its reason.
 type cancelOrder struct {
 	job.Order
 	reason  string
@@ -170,7 +182,8 @@ type cancelOrder struct {
 	tenant  tenant.ID
 }
 
-// overdue lists the cancels asked for by then: up to limit of what still runs, and those passed on the way whose lease is over.
+// overdue lists the cancels requested by then: up to limit of executions that still run, and those met on the way
+// whose lease is over.
 func overdue(c *conn, then int64, limit int) (held, over []cancelOrder, err error) {
 	if limit <= 0 {
 		return nil, nil, nil

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// step sets how far the machine's clock must differ from the monotonic one to count as set. Less is drift, which is followed.
+	// step is how far the machine's clock must differ from the monotonic one to count as set. Less is drift, which is
+	// followed.
 	step = time.Second
-	// behindStep sets how long after a step back due times may still come from who has not noticed.
+	// behindStep is how long after a step back due times may still come from callers that have not noticed it.
 	behindStep = 3 * time.Second
 )
 
-// ticking is the store's clock: this machine's, so long as it continues as the monotonic clock does. One that was set is followed by the next
-// write, which moves everything that counts from a moment, leases first, by as much.
+// ticking is the store's clock: this machine's, as long as it continues like the monotonic clock. When that was set,
+// the next write follows it, and moves everything that counts from a moment, leases first, by the same amount.
 type ticking struct {
 	machine clock.Clock
-	mono    func() time.Duration // nil: the machine's clock is taken at its word
+	mono    func() time.Duration // nil: the machine's clock is trusted
 	ahead   atomic.Int64         // of the monotonic clock, in microseconds
 }
 
@@ -60,14 +61,14 @@ const (
 	shiftRunningSQL  = `
 		UPDATE live SET started_at = started_at + ?1, leased_at = leased_at + ?1, progress_at = progress_at + ?1, cancel_at = cancel_at + ?1, parked_until = parked_until + ?1
 		WHERE lease > 0`
-	// Of what was leased before, a retry or a snooze, the delay counts, not the instant.
+	// For executions leased before, a retry or a snooze, the delay counts, not the instant.
 	shiftDelaysSQL = "UPDATE live SET due_at = due_at + ?1 WHERE lease < 0 AND due_at > ?2"
 	// What was due stays due.
 	shiftDueSQL     = "UPDATE live SET due_at = ?2 + ?1 WHERE due_at > ?2 + ?1 AND due_at <= ?2"
 	shiftBucketsSQL = "UPDATE buckets SET full_us = full_us + ?1"
 )
 
-// shift moves all that counts from a moment, after the machine's clock, which showed now, was set.
+// shift moves everything that counts from a moment, after the machine's clock, which showed now, was set.
 func shift(c *conn, now, by int64) error {
 	for _, sql := range []string{shiftSessionsSQL, shiftLeasesSQL, shiftRunningSQL, shiftBucketsSQL} {
 		if _, err := c.prepare(sql).int(by).exec(); err != nil {
@@ -83,10 +84,10 @@ func shift(c *conn, now, by int64) error {
 	return err
 }
 
-// setBack is that a clock was set back, as the connection that writes remembers it.
+// setBack records that a clock was set back, on the connection that writes.
 type setBack struct{ by, until int64 }
 
-// due returns when something is due that follows an outcome: whoever decided may not have noticed that the clock was set back.
+// due returns when something is due after an outcome: the caller may not have noticed that the clock was set back.
 func (b setBack) due(at time.Time, now int64) time.Time {
 	if at.IsZero() || now > b.until || at.UnixMicro()-now < b.by {
 		return at

@@ -21,6 +21,7 @@ func TestConformance(t *testing.T) {
 			return sqlite.Open(ctx, sqlite.Config{Path: where})
 		},
 		AgeSeals: ageSeals,
+		Behind:   sqlite.RunsBehind,
 	})
 }
 

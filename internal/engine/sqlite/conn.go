@@ -10,19 +10,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The time a call may take, with the wait for a connection.
+// Time limits of a call, including the wait for a connection.
 const (
-	writePatience = time.Minute // of ten thousand jobs on a slow disk; a caller with less time says so
+	writePatience = time.Minute // for ten thousand jobs on a slow disk; a caller with less time sets its own
 	readPatience  = 15 * time.Second
 	busyTimeout   = 5 * time.Second
 )
 
-// conn is a connection; whoever took it from its pool has it alone.
+// conn is a connection; whoever took it from its pool has it exclusively.
 type conn struct {
 	*sqlite.Conn
 	stmts     map[string]*stmt
-	committed func() // called after the commit that is under way
+	committed func() // called after the current commit
 	back      setBack
+	edges     *bool // any job depends on another; nil: not known yet
 }
 
 func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, error) {
@@ -45,7 +46,7 @@ func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, er
 	return c, nil
 }
 
-// prepare prepares a statement once, and hands it out again from then on; every text it is given comes from this package.
+// prepare prepares a statement once, and reuses it from then on; every text it is given comes from this package.
 func (c *conn) prepare(sql string) *stmt {
 	if q, ok := c.stmts[sql]; ok {
 		q.in = 0
@@ -143,7 +144,7 @@ func (c *conn) transact(ctx context.Context, begin string, f func(*conn) error) 
 	defer func() {
 		c.SetInterrupt(nil)
 		if !committed && !c.AutocommitEnabled() {
-			_, _ = c.prepare("ROLLBACK").exec() // nothing depends on its error: without a COMMIT nothing is kept
+			_, _ = c.prepare("ROLLBACK").exec() // its error does not matter: without a COMMIT nothing is kept
 		}
 	}()
 	if _, err := c.prepare(begin).exec(); err != nil {
@@ -158,7 +159,7 @@ func (c *conn) transact(ctx context.Context, begin string, f func(*conn) error) 
 	return err
 }
 
-// unready says why nothing is done: the store is closed, or its schema is not this version's.
+// unready returns why nothing can be done: the store is closed, or its schema is not this version's.
 func (s *database) unready(doing string) error {
 	select {
 	case <-s.closed:
@@ -168,13 +169,14 @@ func (s *database) unready(doing string) error {
 	}
 }
 
-// now is the store's clock, as it is stored.
+// now returns the store's clock, in its stored form.
 func (s *database) now() int64 {
 	now, _ := s.clock.read()
 	return now
 }
 
-// follow goes by the machine's clock again, which was set and shows now; all that counts from a moment has moved with it.
+// follow adopts the machine's clock again, which was set and shows now; everything that counts from a moment has
+// moved with it.
 func (s *database) follow(c *conn, now, by int64) {
 	s.clock.ahead.Add(by)
 	s.alarms.Store(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// CreateJobs stores each creation whole or not at all, and answers in their order.
+// CreateJobs stores each creation completely or not at all, and answers in their order.
 func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	if len(cs) == 0 {
 		return nil, nil
@@ -44,7 +44,7 @@ func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.C
 	return out, nil
 }
 
-// prepared is a creation and the stored forms of its jobs, made before the connection that writes is taken.
+// prepared is a creation with the stored forms of its jobs, made before the writing connection is taken.
 type prepared struct {
 	*engine.Creation
 	jobs []encoded
@@ -58,8 +58,8 @@ func prepare(c *engine.Creation) prepared {
 	return p
 }
 
-// create stores a creation that nothing stands in the way of, and reports whether it did. It looks before
-// it writes anything: nobody else writes meanwhile.
+// create stores a creation unless something conflicts with it, and reports whether it did. It checks before it writes
+// anything: nobody else writes meanwhile.
 func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, err error) {
 	out, known, err := recall(c, x.Tenant, &x.Idempotency, now)
 	if err != nil || known {
@@ -77,7 +77,7 @@ func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, e
 	if len(x.jobs) > 0 {
 		stored, err := insertJob(c, x.Tenant, &x.jobs[0])
 		if err != nil || !stored {
-			return out, false, err // not stored: this very call has been here before, and its answer was lost
+			return out, false, err // not stored: this very call was made before, and its answer was lost
 		}
 		if stored, err = insertJobs(c, x.Tenant, x.jobs[1:]); err != nil {
 			return out, false, err
@@ -98,8 +98,8 @@ func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, e
 	return out, true, remember(c, x.Tenant, &x.Idempotency)
 }
 
-// obstacle names a job key of a creation that is taken, or used twice in it. A
-// creation that is stored already has none: it is whole or not at all, so its first job says it.
+// obstacle names a job key of a creation that is taken, or used twice in it. A creation that is stored already has
+// none: it is stored completely or not at all, so its first job tells.
 func obstacle(c *conn, t tenant.ID, jobs []encoded) (taken string, err error) {
 	var mine map[string]bool
 	for _, j := range jobs {

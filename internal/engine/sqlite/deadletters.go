@@ -14,7 +14,7 @@ import (
 
 const (
 	endedSQL = "SELECT tenant, job, tries, max_attempts FROM executions WHERE id = ?"
-	// burySQL makes a dead letter; one of a deleted job is not run again by itself.
+	// burySQL makes a dead letter; one of a deleted job is not redriven automatically.
 	burySQL = `
 		INSERT INTO dead_letters (execution, tenant, job, at, reason, message, redrive_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6,
 			CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE tenant = ?2 AND id = ?3 AND state = 4) THEN NULL ELSE ?7 END)`
@@ -26,10 +26,10 @@ const (
 	latestFirst    = " ORDER BY d.at DESC, d.execution DESC"
 )
 
-// bury makes an execution that has just moved into history a dead letter, if it is one, which is run again by itself at an
-// instant unless that is zero.
+// bury makes an execution that has just moved into history a dead letter, if it qualifies, to be redriven
+// automatically at an instant unless that is zero.
 func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error, redrive time.Time) error {
-	if _, dead := job.Dead(status, why, 0, 0); !dead { // for most, without a look at it
+	if _, dead := job.Dead(status, why, 0, 0); !dead { // for most, without reading it
 		return nil
 	}
 	var t string
@@ -51,7 +51,8 @@ func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error, re
 	return err
 }
 
-// deadWhere says where dead letters are found in order, what of a filter the index there finds, and all that is to hold.
+// deadWhere returns where dead letters are found in order, the conditions that the index there handles, and all
+// conditions.
 func deadWhere(f engine.DeadLetterFilter) (from string, index, all *where) {
 	index = &where{}
 	index.and("d.tenant = ?", text(string(f.Tenant)))
@@ -88,7 +89,7 @@ func deadWhere(f engine.DeadLetterFilter) (from string, index, all *where) {
 	return from, index, all
 }
 
-// deadListing is a listing of dead letters, of what is read of them and their executions.
+// deadListing is a listing of dead letters and what is read of their executions.
 func deadListing[T any](c *conn, f engine.DeadLetterFilter, columns string, read func(*row) (T, error)) listing[T] {
 	from, index, all := deadWhere(f)
 	return listing[T]{
@@ -103,7 +104,7 @@ func readDeadLetter(r *row) (job.DeadLetter, error) {
 	return job.DeadLetter{Execution: e, Reason: job.DeadReason(r.text()), At: r.at()}, err
 }
 
-// complete reads what else belongs to dead letters.
+// complete reads the other parts of dead letters.
 func complete(c *conn, ds []job.DeadLetter) (err error) {
 	for i := range ds {
 		d := &ds[i]
@@ -117,7 +118,7 @@ func complete(c *conn, ds []job.DeadLetter) (err error) {
 	return nil
 }
 
-// listDeadLetters lists dead letters, and ends early where few of very many are chosen.
+// listDeadLetters lists dead letters, and ends early if few of very many match.
 func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	var out engine.Listed[job.DeadLetter]
 	err := s.look(ctx, "list dead letters", func(c *conn) (err error) {
@@ -130,7 +131,7 @@ func (s *reads) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, 
 	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// DeadLetters lists dead letters with their whole error history, latest first.
+// DeadLetters lists dead letters with their whole error history, newest first.
 func (s *reads) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
 	if p.Bounded && f.Execution.IsZero() {
 		return s.listDeadLetters(ctx, f, p)
@@ -174,7 +175,7 @@ func (s *reads) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 	return out, nil
 }
 
-// Discard forgets dead letters, and answers with how many there were.
+// Discard discards dead letters, and returns how many there were.
 func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte, e *audit.Entry) (int, engine.Created, error) {
 	discarded := 0
 	var out engine.Created
@@ -206,7 +207,7 @@ func (s *reads) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID,
 const redrivableSQL = "SELECT " + pastColumns + ` FROM dead_letters d INDEXED BY dead_letters_redrive CROSS JOIN executions v INDEXED BY executions_id
 	WHERE d.redrive_at IS NOT NULL AND d.redrive_at <= ? AND v.id = d.execution ORDER BY d.redrive_at`
 
-// Redrivable lists dead letters of any tenant that are to be run again by themselves by now.
+// Redrivable lists dead letters of any tenant that are due for an automatic redrive.
 func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
 	if limit <= 0 {
 		return nil, nil
@@ -236,7 +237,7 @@ func (s *reads) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 
 const postponeSQL = "UPDATE dead_letters SET redrive_at = ?1 + ?2 WHERE execution = ?3 AND redrive_at <= ?1"
 
-// Postpone puts off for a while those that Redrivable lists.
+// Postpone postpones for a while those that Redrivable lists.
 func (s *reads) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
 	return s.write(ctx, "put off redriving", func(c *conn, now int64) error {
 		for _, id := range ids {

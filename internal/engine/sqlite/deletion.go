@@ -18,12 +18,16 @@ const (
 	leftSQL      = "SELECT count(*) FROM (SELECT 1 FROM live WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0 LIMIT ?)"
 )
 
-// DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
+// DeleteJob marks a job deleted, cancels as many of its waiting executions as one transaction may, and leaves running
+// ones alone.
 func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
 	var out engine.Deleted
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		out = engine.Deleted{}
 		if _, err := c.prepare(deleteJobSQL).at(d.AsOf).text(string(t)).id(d.Job).exec(); err != nil {
+			return err
+		}
+		if err := sqlstore.Unused(transaction{c, now}, t, d.Job); err != nil {
 			return err
 		}
 		if _, err := c.prepare(unplanSQL).text(string(t)).id(d.Job).exec(); err != nil {
@@ -56,7 +60,7 @@ func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (e
 	return out, nil
 }
 
-// addRest adds the operation of a deletion where more waits, unless it runs already.
+// addRest adds the operation of a deletion if more executions wait, unless it is running already.
 func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err error) {
 	o := *d.Rest
 	if _, err := c.prepare(leftSQL).id(d.Job).text(string(t)).int(engine.WaitingCounted).first(func(r *row) error {
@@ -75,7 +79,7 @@ func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err
 	return o.ID, sqlstore.AddOperation(transaction{c: c}, &o)
 }
 
-// CancelWaiting cancels executions of a deleted job that wait.
+// CancelWaiting cancels waiting executions of a deleted job.
 func (s *jobs) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (ended []engine.Ended, err error) {
 	err = s.write(ctx, "cancel what waits of a deleted job", func(c *conn, now int64) error {
 		deleted, err := c.prepare(isDeletedSQL).text(string(t)).id(of).first(nothing)
@@ -91,7 +95,7 @@ func (s *jobs) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit 
 	return ended, nil
 }
 
-// cancelWaiting ends up to most executions of a job that nobody holds.
+// cancelWaiting ends up to most waiting executions of a job.
 func cancelWaiting(c *conn, now int64, t tenant.ID, of job.ID, most int) ([]engine.Ended, error) {
 	h := telling(c, now)
 	if err := h.cancelWaiting(t, of, most); err != nil {

@@ -13,7 +13,7 @@ import (
 
 var errClosed = errors.New("the store is closed")
 
-// translate says what was being done, and gives the driver's errors the names that callers know.
+// translate adds what was being done, and maps the driver's errors to those that callers know.
 func translate(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil

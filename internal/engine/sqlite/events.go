@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// tellSQL keeps an event; one of its kind and token that is kept already stays as it is.
+	// tellSQL records an event, unless one of its kind and token is recorded already.
 	tellSQL = "INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-	// refusedSQL keeps one, too, while there are not too many of its kind.
+	// refusedSQL also records one, unless there are too many of its kind.
 	refusedSQL = `
 		INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
 		WHERE (SELECT count(*) FROM events WHERE execution = ?1 AND kind = ?2) < ?9`
 	eventsSQL = "SELECT kind, token, at, attempt, worker, note FROM events WHERE tenant = ? AND execution = ? ORDER BY at, token, kind"
 )
 
-// tell keeps what happens to an execution now.
+// tell records an event of an execution now.
 func tell(c *conn, now int64, t tenant.ID, id job.ExecutionID, e job.Event) error {
 	q := c.prepare(tellSQL)
 	if e.Kind == job.EventRefused {
@@ -32,7 +32,7 @@ func tell(c *conn, now int64, t tenant.ID, id job.ExecutionID, e job.Event) erro
 	return err
 }
 
-// Events lists what was kept of an execution as it happened, the first thing first.
+// Events lists the recorded events of an execution, oldest first.
 func (s *reads) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error) {
 	var out []job.Event
 	err := s.look(ctx, "list events", func(c *conn) error {
@@ -51,7 +51,7 @@ func (s *reads) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]
 	return out, err
 }
 
-// knows reports whether the tenant has an execution, wherever it is.
+// knows reports whether the tenant has an execution, in either table.
 func knows(c *conn, t tenant.ID, id job.ExecutionID) (bool, error) {
 	known, err := exists(c, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", t, id)
 	if err != nil || known {

@@ -14,14 +14,14 @@ const (
 
 	commonColumns = `v.id, v.job, v.tenant, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part,
 		v.worker, v.retry_of, v.payload`
-	// liveColumns and pastColumns are what readExecution reads.
+	// liveColumns and pastColumns list the columns that readExecution reads.
 	liveColumns = commonColumns + ", " + liveStatus + `, abs(v.lease), v.cancel_at, v.class, NULL, NULL, NULL,
 		CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END, v.progress_at, v.progress, v.expires_at, v.unique_key, v.timeout_ms, v.stall_ms, ` + groupColumns
 	pastColumns = commonColumns + `, v.status, v.token, NULL, NULL, v.finished_at, v.result, v.ending,
 		coalesce(v.leased_at, v.started_at), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL`
 )
 
-// readExecution reads all of an execution but its job's name.
+// readExecution reads an execution, except its job's name.
 func readExecution(r *row) (job.Execution, error) {
 	e := job.Execution{ID: r.id(), Job: r.id(), Tenant: tenant.ID(r.text()), Trigger: job.Trigger(r.int())}
 	e.ScheduledAt, e.DueAt, e.StartedAt = r.at(), r.at(), r.at()
@@ -48,7 +48,7 @@ func readExecution(r *row) (job.Execution, error) {
 	return e, nil
 }
 
-// jobName is the name of a job, or "" if there is none.
+// jobName returns the name of a job, or "" if there is none.
 func jobName(c *conn, t tenant.ID, id job.ID) (name string, err error) {
 	_, err = c.prepare("SELECT name FROM jobs WHERE tenant = ? AND id = ?").text(string(t)).id(id).first(func(r *row) error {
 		name = r.text()
@@ -79,7 +79,7 @@ func (s *reads) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 	return out, err
 }
 
-// Attempts lists the failed and lost attempts of an execution, earliest first.
+// Attempts lists the failed and lost attempts of an execution, oldest first.
 func (s *reads) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(c *conn) error {

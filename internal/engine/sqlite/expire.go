@@ -8,16 +8,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// lateSQL finds what has never started and no longer may.
+// lateSQL finds executions that never started and no longer may.
 const lateSQL = "SELECT tenant, id FROM live INDEXED BY live_expires WHERE expires_at IS NOT NULL AND expires_at <= ? AND started_at IS NULL AND lease <= 0 ORDER BY expires_at"
 
-// inTime selects what may still start: it has started before, or may for longer than the instant.
+// inTime selects executions that may still start: they have started before, or their time to start has not passed.
 const inTime = "(expires_at IS NULL OR expires_at > ? OR started_at IS NOT NULL)"
 
-// expired is the ending of what did not start in time.
+// expired is the end of executions that did not start in time.
 var expired = engine.EncodeEnd(engine.ExpiredInTime(), nil)
 
-// Expire ends executions that have never started and whose time to start has passed, as EXPIRED.
+// Expire ends executions that never started and whose time to start has passed, as EXPIRED.
 func (s *leases) Expire(ctx context.Context, limit int) (ended []engine.Ended, err error) {
 	if limit <= 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// where gathers conditions and their parameters, in order.
+// where collects conditions and their parameters, in order.
 type where struct {
 	conditions []string
 	bindings   []func(*stmt)
@@ -26,7 +26,7 @@ func (w *where) and(condition string, bind ...func(*stmt)) {
 	w.bindings = append(w.bindings, bind...)
 }
 
-// copy is the same conditions, to which others may be added.
+// copy returns the same conditions, to which others may be added.
 func (w *where) copy() *where {
 	return &where{slices.Clone(w.conditions), slices.Clone(w.bindings)}
 }
@@ -44,16 +44,20 @@ func text(v string) func(*stmt)  { return func(q *stmt) { q.text(v) } }
 func id(v [16]byte) func(*stmt)  { return func(q *stmt) { q.id(v) } }
 func number(v int64) func(*stmt) { return func(q *stmt) { q.int(v) } }
 
-// lateJobs are the schedules whose instant has come before one and has not fired.
+// ofWorkflow holds for workflows, whose targets begin with engine.WorkflowMark.
+const ofWorkflow = `substr(j.target, 1, 15) = x'7b226b223a22776f726b666c6f7722'`
+
+// lateJobs selects the schedules whose instant came before a given one and has not fired.
 const lateJobs = "FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ?"
 
-// jobsWhere returns the condition of a filter. Where few jobs are late they are looked up; where many are, they are met on the way through all.
+// jobsWhere returns the conditions of a filter. If few jobs are late they are looked up; if many are, they are found
+// on the way through all.
 func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	w := &where{}
 	w.and("j.tenant = ?", text(string(f.Tenant)))
 	switch f.State {
 	case 0:
-		w.and("j.state <> 4")
+		w.and("j.state < 4")
 	case job.Active:
 		w.and("j.state = 1 AND NOT " + completed)
 	case job.Completed:
@@ -63,6 +67,9 @@ func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	}
 	if f.ScheduleType != 0 {
 		w.and("j.kind = ?", number(int64(f.ScheduleType)))
+	}
+	if f.Workflows {
+		w.and(ofWorkflow)
 	}
 	if f.Tag != "" {
 		w.and("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?)", text(f.Tag))
@@ -140,7 +147,7 @@ func (s *jobs) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) 
 	return out, nil
 }
 
-// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+// fewLate reports whether late jobs are wanted and few enough are late to look them up one by one.
 func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
@@ -155,12 +162,15 @@ func (s *jobs) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err e
 	return few, err
 }
 
-// jobsIndex is the index that finds most of a filter of jobs, and what it finds: those of a name, those that are paused or
-// deleted, those of a type but for the IMMEDIATE ones, or all of the tenant.
+// jobsIndex returns the index that handles most of a filter of jobs, and its conditions: by name, state (paused or
+// deleted), type (except IMMEDIATE), or all of the tenant.
 func jobsIndex(f engine.JobFilter) (name string, w *where) {
 	w = &where{}
 	w.and("j.tenant = ?", text(string(f.Tenant)))
 	switch {
+	case f.Workflows:
+		w.and(ofWorkflow)
+		return " INDEXED BY jobs_workflows", w
 	case f.Name != "":
 		w.and("j.name = ?", text(f.Name))
 		return " INDEXED BY jobs_name", w
@@ -168,13 +178,13 @@ func jobsIndex(f engine.JobFilter) (name string, w *where) {
 		w.and(fmt.Sprintf("j.state = %d AND j.state IN (2, 4)", f.State))
 		return " INDEXED BY jobs_aside", w
 	case f.ScheduleType != 0 && f.ScheduleType != job.Immediate:
-		w.and(fmt.Sprintf("j.kind = %d AND j.kind <> 1", f.ScheduleType))
+		w.and(fmt.Sprintf("j.kind = %d AND j.kind <> 1 AND j.state <> 5", f.ScheduleType))
 		return " INDEXED BY jobs_kind", w
 	}
 	return "", w
 }
 
-// listJobs lists jobs, and ends early where few of very many are chosen.
+// listJobs lists jobs, and ends early if few of very many match.
 func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	by, index := jobsIndex(f)
 	from := "jobs j" + by + " LEFT JOIN schedules s ON s.job = j.id"
@@ -192,11 +202,11 @@ func (s *jobs) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) 
 	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// tallyTime limits how long counting past TotalExact may take.
+// tallyTime limits how long counting beyond TotalExact may take.
 const tallyTime = 50 * time.Millisecond
 
-// tally counts a list of instants, newest first. Past TotalExact and out of
-// time it takes the rest, back to the oldest, to lie as densely.
+// tally counts a list of instants, newest first. Beyond TotalExact and out of time it assumes that the rest, back to
+// the oldest, is as dense.
 func tally(list, oldest *stmt) (engine.Total, error) {
 	var t engine.Total
 	var newest, last int64
@@ -224,7 +234,7 @@ func tally(list, oldest *stmt) (engine.Total, error) {
 	return t, err
 }
 
-// fold makes texts that differ in case only the same.
+// fold maps texts that differ only in case to the same text.
 func fold(s string) string { return strings.Map(foldRune, s) }
 
 func foldRune(r rune) rune {
@@ -241,8 +251,8 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// register gives statements mentions(folded, text, …): whether one of the texts holds the first, in any case; and
-// says(text, ending): whether an ending's error does.
+// register adds SQL functions: mentions(folded, text, …) reports whether one of the texts contains the first,
+// ignoring case; says(text, ending) whether the error of an end does.
 func register(c *sqlite.Conn) error {
 	truth := func(is bool) sqlite.Value {
 		if is {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// attemptSQL records what the attempt under a lease came to.
+	// attemptSQL records the outcome of the attempt under a lease.
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
@@ -17,7 +17,7 @@ const (
 
 	holdsSQL = "SELECT tenant, attempt, worker FROM live" + heldBy
 
-	// oldSnoozesSQL forgets all snoozes of an execution but the last.
+	// oldSnoozesSQL drops all snoozes of an execution but the last.
 	oldSnoozesSQL = `
 		DELETE FROM events WHERE execution = ?1 AND kind = 'snoozed'
 			AND token <= (SELECT token FROM events WHERE execution = ?1 AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET ?2)`
@@ -37,29 +37,11 @@ func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, er
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	endings := make([][]byte, len(fs))
-	for i := range fs {
-		endings[i] = engine.EncodeEnd(fs[i].Ending(), fs[i].Outcome.Response)
-	}
-	out := make([]job.Verdict, len(fs))
-	err := s.write(ctx, "finish", func(c *conn, now int64) error {
-		h := newHistory(c, now)
-		for i := 0; i < len(fs); {
-			applied, ended, err := concludeSome(h, fs[i:], endings[i:])
-			if err != nil {
-				return err
-			}
-			for _, ok := range applied {
-				out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: true, Ended: ended}
-				if !ok {
-					if out[i], err = judge(h, &fs[i]); err != nil {
-						return err
-					}
-				}
-				i++
-			}
-		}
-		return h.tally()
+	endings := encodeEnds(fs)
+	var out []job.Verdict
+	err := s.write(ctx, "finish", func(c *conn, now int64) (err error) {
+		out, err = concludeAll(c, now, fs, endings)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -67,8 +49,40 @@ func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, er
 	return out, nil
 }
 
-// concludeSome applies the first transition or, where several succeed as most do, those, and reports of each whether its
-// lease held; ended is as in finish.
+// concludeAll applies transitions, and answers in order.
+func concludeAll(c *conn, now int64, fs []job.Finish, endings [][]byte) ([]job.Verdict, error) {
+	out := make([]job.Verdict, len(fs))
+	h := newHistory(c, now)
+	for i := 0; i < len(fs); {
+		applied, ended, err := concludeSome(h, fs[i:], endings[i:])
+		if err != nil {
+			return nil, err
+		}
+		for _, ok := range applied {
+			out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: true, Ended: ended}
+			if !ok {
+				if out[i], err = judge(h, &fs[i]); err != nil {
+					return nil, err
+				}
+			}
+			out[i].Run, out[i].Tokens = h.runs[out[i].Execution], h.left[out[i].Execution]
+			i++
+		}
+	}
+	return out, h.tally()
+}
+
+// encodeEnds makes the stored form of how executions end.
+func encodeEnds(fs []job.Finish) [][]byte {
+	endings := make([][]byte, len(fs))
+	for i := range fs {
+		endings[i] = engine.EncodeEnd(fs[i].Ending(), fs[i].Outcome.Response)
+	}
+	return endings
+}
+
+// concludeSome applies the first transition or, if several succeed (the usual case), all those, and reports for each
+// whether its lease held; ended is as in finish.
 func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool, ended job.Status, err error) {
 	n := 0
 	for n < min(len(fs), bulk) && fs[n].Then.Status == job.Succeeded && !fs[n].Expel && fs[n].Outcome.Status == job.OutcomeSucceeded && !twice(fs[:n+1]) {
@@ -86,7 +100,7 @@ func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool
 	return applied, 0, err
 }
 
-// twice reports whether the last is of the same execution as one before.
+// twice reports whether the last is of the same execution as an earlier one.
 func twice(fs []job.Finish) bool {
 	last := len(fs) - 1
 	for i := range fs[:last] {
@@ -97,8 +111,8 @@ func twice(fs []job.Finish) bool {
 	return false
 }
 
-// conclude applies a transition, if its lease holds, and keeps what comes with it: that it was snoozed, and that its worker
-// is to let go. ended is as in finish.
+// conclude applies a transition, if its lease holds, and records what comes with it: a snooze, and an order to its
+// worker to drop the lease. ended is as in finish.
 func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o := &f.Outcome
 	var t tenant.ID
@@ -130,8 +144,9 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job
 	return true, ended, err
 }
 
-// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is retried,
-// and what stops because it was asked to says what the cancel said; ended is how what was to be retried ended instead.
+// finish applies a transition, if its lease holds. An execution that was asked to stop, or whose job is deleted, is
+// not retried, and one that was asked to stop ends with the reason of the cancel; ended is how an execution that was
+// to be retried ended instead.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o, status := &f.Outcome, f.Then.Status
 	if f.FailedAttempt() {
@@ -166,7 +181,7 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.S
 	return true, ended, h.bury(o.Execution, status, o.Error, f.Then.RedriveAt)
 }
 
-// judge answers a finish whose lease does not hold. What is refused as stale is kept.
+// judge answers a finish whose lease does not hold. A stale one is recorded as refused.
 func judge(h *history, f *job.Finish) (job.Verdict, error) {
 	o := &f.Outcome
 	var past job.Past

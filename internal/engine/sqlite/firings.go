@@ -13,20 +13,20 @@ import (
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM schedules s INDEXED BY schedules_due CROSS JOIN jobs j
 		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at >= ? AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
-	// aheadSQL passes over no partition: whoever has this store alone asks for all.
+	// aheadSQL covers every partition: the only process of this store asks for all.
 	aheadSQL = `SELECT next_run_at FROM schedules INDEXED BY schedules_due
 		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at` // no LIMIT ?, as in readySQL
-	// asGiven chooses the job of a firing while it is as the firing has it.
+	// asGiven selects the job of a firing if it is as the firing has it.
 	asGiven    = " WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
 	asGivenSQL = "SELECT 1 FROM schedules" + asGiven
 	moveSQL    = "UPDATE schedules SET next_run_at = ?, runs = runs + ?" + asGiven
-	// spareSQL is for a firing of which not all came about: those that did not are no runs.
+	// spareSQL is for a firing of which some executions were not created: those are not runs.
 	spareSQL = "UPDATE schedules SET next_run_at = coalesce(?, next_run_at), runs = runs - ? WHERE job = ?"
 	oneFire  = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
 )
 
-// Due lists the jobs that a filter chooses, the earliest next instant first. Those it does not choose are passed over one by
-// one: whoever has this store alone asks for all.
+// Due lists the jobs that a filter selects, earliest next instant first. Others are skipped one by one: the only
+// process of this store asks for all.
 func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	if f.Limit <= 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func (s *leases) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, err
 	return out, err
 }
 
-// Ahead counts what is next, second by second, in all partitions.
+// Ahead counts the next instants, second by second, in all partitions.
 func (s *leases) Ahead(ctx context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
 	out := make([]int, seconds)
 	at, until := from.UnixMicro(), from.Add(time.Duration(seconds)*time.Second).UnixMicro()
@@ -70,7 +70,7 @@ func (s *leases) Ahead(ctx context.Context, _ []job.Partition, from time.Time, s
 }
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved. The fence lets
-// everything through: this process has the store alone.
+// everything through: no other process uses this store.
 func (s *leases) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (engine.Fired, error) {
 	var out engine.Fired
 	if len(fs) == 0 {
@@ -91,7 +91,8 @@ func (s *leases) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) (
 	}
 }
 
-// replaceTime is how long Fire goes on with what waits and is replaced, where that is very much; what is left it leaves to its next call.
+// replaceTime is how long Fire continues to replace waiting executions, if there are very many; it leaves the rest to
+// its next call.
 const replaceTime = time.Second
 
 // fire stores a volley in one transaction.
@@ -119,13 +120,14 @@ type volley struct {
 	*history
 	move  *stmt
 	into  inserter
-	plain []*engine.Firing // that moved, of one tenant and one plain execution each, which is still to be stored
+	plain []*engine.Firing // moved, with one plain execution each, all of one tenant, still to be stored
 	ready []job.Ready
-	room  int             // for so many that wait and are replaced
-	left  []engine.Firing // that did not fire: more waits to be replaced than there is room for
+	room  int             // for how many waiting executions that are replaced
+	left  []engine.Firing // did not fire: more executions must be replaced than there is room for
 }
 
-// fire moves a job's next instant and stores what fires. What it replaces and waits goes first, with its unique key.
+// fire moves a job's next instant and stores what fires. Waiting executions that it replaces go first, with their
+// unique keys.
 func (x *volley) fire(f *engine.Firing) error {
 	if replaces(f) {
 		as, err := x.prepare(asGivenSQL).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(nothing)
@@ -156,18 +158,18 @@ func (x *volley) fire(f *engine.Firing) error {
 		}
 		return nil
 	}
-	if err := x.flush(); err != nil { // in order: a unique key is the first one's
+	if err := x.flush(); err != nil { // in order: a unique key goes to the first
 		return err
 	}
 	return x.judge(f)
 }
 
-// isPlain reports whether nothing is to be judged of a firing, which has one execution that has only what most have.
+// isPlain reports whether a firing needs no judging: it has one execution without special fields.
 func isPlain(f *engine.Firing) bool {
 	return (f.Overlap == job.OverlapAllow || f.Overlap == "") && len(f.Skips) == 0 && len(f.Executions) == 1 && !isRich(&f.Executions[0])
 }
 
-// flush stores what is plain, many to a statement.
+// flush stores plain executions, many per statement.
 func (x *volley) flush() error {
 	for len(x.plain) > 0 {
 		sql, n := fireLivesSQL.upTo(len(x.plain), insertLiveSQL+oneFire)
@@ -199,7 +201,7 @@ func (x *volley) flush() error {
 	return nil
 }
 
-// fired notes which executions of a firing came about.
+// fired records which executions of a firing were created.
 func (x *volley) fired(f *engine.Firing, es ...job.Execution) error {
 	for i := range es {
 		r := es[i].Ready()
@@ -214,7 +216,7 @@ func (x *volley) fired(f *engine.Firing, es ...job.Execution) error {
 	return err
 }
 
-// judge stores what the overlap policy and unique keys let through, and what is skipped.
+// judge stores executions as their overlap policy and unique keys allow, and skipped ones.
 func (x *volley) judge(f *engine.Firing) error {
 	if err := x.record(f); err != nil {
 		return err
@@ -243,8 +245,8 @@ func (x *volley) judge(f *engine.Firing) error {
 	return x.fired(f, fired...)
 }
 
-// store stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
-// an earlier fire is in its way, or another holds its unique key, it ends as SKIPPED.
+// store stores an execution of a firing, and reports whether it waits to be leased. It does not if it exists already;
+// and if an earlier fire is in its way, or another holds its unique key, it ends as SKIPPED.
 func (h *history) store(into inserter, f *engine.Firing, e *job.Execution, busy bool) (stored bool, err error) {
 	if busy {
 		return false, h.skip(into, f, e, engine.Overlapped())

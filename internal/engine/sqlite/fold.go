@@ -2,9 +2,9 @@ package sqlite
 
 import "time"
 
-// The log is folded into the file in two steps, so that commits do not wait for it: first on a connection of its own while
-// others write, then, with nobody writing, what little was written meanwhile, after which SQLite begins the log again. Where
-// the log grows to lastResort for all that, the next commit folds it.
+// The log is folded into the file in two steps, so that commits do not wait for it: first on a separate connection
+// while others write, then, with nobody writing, what little was written meanwhile, after which SQLite restarts the
+// log. If the log grows to lastResort nevertheless, the next commit folds it.
 const (
 	foldAt     = 2000 // pages that are not in the file yet
 	lastResort = "wal_autocheckpoint = 16000"
@@ -19,7 +19,7 @@ var folderPragmas = []string{
 	"wal_autocheckpoint = 0",
 }
 
-// wrote says that something was committed.
+// wrote signals that something was committed.
 func (s *database) wrote() {
 	select {
 	case s.grown <- struct{}{}:
@@ -59,9 +59,9 @@ func (s *database) fold(c *conn) {
 	}
 }
 
-// unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
-// checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did. After one that the disk
-// did not keep there is no next one.
+// unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does
+// nothing). A checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did.
+// After the disk failed to keep one, there is no next one.
 func (s *database) unfolded(c *conn, mode string) (pages int) {
 	_, err := c.prepare("PRAGMA wal_checkpoint(" + mode + ")").first(func(r *row) error {
 		_, log, folded := r.int(), r.int(), r.int()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// oldPastSQL goes by the scheduled time, for which there is an index: what was scheduled later has not finished before.
+	// oldPastSQL uses the scheduled time, for which there is an index: executions scheduled later have not finished
+	// before.
 	oldPastSQL = `
 		SELECT rowid, id, scheduled_at, finished_at FROM executions INDEXED BY executions_tenant
 		WHERE tenant = ?1 AND scheduled_at < ?2 AND status > 0 AND (scheduled_at, id) > (?3, ?4) ORDER BY scheduled_at, id LIMIT ?5`
@@ -22,8 +23,8 @@ var forgetWith = []string{
 	"DELETE FROM attempts WHERE execution = ?", "DELETE FROM events WHERE execution = ?", "DELETE FROM logs WHERE execution = ?", "DELETE FROM dead_letters WHERE execution = ?",
 }
 
-// ForgetHistory drops executions of a tenant that finished before an instant. What was scheduled before, and finished later, is
-// passed over, and not looked at again until all others were.
+// ForgetHistory drops executions of a tenant that finished before an instant. Executions scheduled before and
+// finished later are skipped, and not examined again until all others were.
 func (s *upkeep) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error) {
 	type past struct {
 		row int64

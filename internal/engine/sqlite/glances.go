@@ -25,7 +25,7 @@ const (
 
 	nameSQL = "SELECT name FROM jobs WHERE tenant = ? AND id = ?"
 
-	// Those of other tenants are looked at, too, but no more than countedLate.
+	// Those of other tenants are examined, too, but no more than countedLate.
 	lateSchedulesSQL = "SELECT tenant, job FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ? ORDER BY next_run_at" // no LIMIT ?, as in readySQL
 	lateJobSQL       = "SELECT " + definitionColumns + " FROM jobs j CROSS JOIN schedules s WHERE j.tenant = ? AND j.id = ? AND s.job = j.id AND s.next_run_at IS NOT NULL"
 	countedLate      = 10_000
@@ -64,7 +64,7 @@ func (s *reads) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 	return out, err
 }
 
-// Whose says of executions whose they are.
+// Whose returns the tenants and jobs of executions.
 func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	var out []engine.Owned
 	err := s.look(ctx, "find whose executions are", func(c *conn) error {
@@ -86,7 +86,7 @@ func (s *reads) Whose(ctx context.Context, ids []job.ExecutionID, since time.Tim
 	return out, err
 }
 
-// Names are those of jobs.
+// Names returns the names of jobs.
 func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
 	out := make(map[job.ID]string, len(ids))
 	err := s.look(ctx, "read names", func(c *conn) error {
@@ -104,7 +104,7 @@ func (s *reads) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 	return out, err
 }
 
-// LateJobs lists the tenant's jobs whose instant has come and has not fired.
+// LateJobs lists the tenant's jobs that are due but have not fired.
 func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs that are late", func(c *conn) error {
@@ -138,7 +138,7 @@ func (s *reads) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 	return out, err
 }
 
-// DeadErrors lists what the latest dead letters died of.
+// DeadErrors lists the errors of the latest dead letters.
 func (s *reads) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
 	var out engine.Listed[engine.DeadError]
 	p.Uncounted = true

@@ -12,13 +12,14 @@ import (
 const (
 	held     = " WHERE id = ? AND lease = ? AND lease > 0"
 	heldBy   = " WHERE id = ?1 AND lease = ?2 AND lease > 0 AND (?3 IS NULL OR worker = ?3)" // by that worker; by any, if it is NULL
-	unparked = " AND parked_until IS NULL"                                                   // what is parked is its target's to end
+	unparked = " AND parked_until IS NULL"                                                   // parked executions are left to their targets
 	freed    = " WHERE id = ? AND lease = -?"                                                // no longer held, under no token since
 	waiting  = " WHERE id IN (SELECT id FROM live WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0 ORDER BY scheduled_at, nonce LIMIT ?)"
 	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
-	// heldBack is hold of what returns to the queue: the pause of its job holds what its schedule fired.
+	// heldBack is hold for executions that return to the queue: the pause of their job holds those that its schedule
+	// fired.
 	heldBack = "CASE WHEN nonce = 0 AND EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 2) THEN 1 ELSE hold END"
 
 	// Any error ends the whole transaction. OR ROLLBACK, and no function that could
@@ -34,10 +35,20 @@ const (
 			CASE WHEN leased_at <> started_at THEN leased_at END FROM live`
 	dropSQL = "DELETE FROM live"
 	quietly = " AND id = job" // a one-off job's own fire, which is not tallied
-	// dropped lists what tallying needs of a row that moved into history.
-	dropped = " RETURNING id <> job, tenant, job, started_at"
-	// told lists what else is reported.
-	told = dropped + ", id, trigger, scheduled_at"
+	// unwatched chooses what is of jobs on which no others depend.
+	unwatched = " AND NOT EXISTS (SELECT 1 FROM job_edges e WHERE e.tenant = live.tenant AND e.parent = live.job)"
+	// dropped lists what is noted of a row that moved into history.
+	dropped = " RETURNING id <> job, tenant, job, started_at, id, trigger, scheduled_at"
+	// markSQL leaves a mark for the workflow run that an execution belonged to.
+	markSQL = `
+		INSERT INTO run_marks (execution, run, place, tenant, status, started_at, finished_at, result, ending)
+		SELECT m.execution, m.run, m.place, x.tenant, x.status, x.started_at, x.finished_at, x.result, x.ending
+		FROM run_members m JOIN executions x ON x.id = m.execution WHERE m.execution = ? ON CONFLICT (execution, place) DO NOTHING RETURNING run`
+	// markTokensSQL leaves a mark for each job that depends on the job of an execution.
+	markTokensSQL = `
+		INSERT INTO edge_marks (child, execution, tenant, parent, status, at) SELECT child, ?3, tenant, parent, ?4, ?5 FROM job_edges WHERE tenant = ?1 AND parent = ?2
+		ON CONFLICT (child, execution) DO NOTHING`
+	anyEdgeSQL = "SELECT 1 FROM job_edges LIMIT 1"
 
 	addStatsSQL = `
 		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -52,25 +63,29 @@ const (
 )
 
 var (
-	// endAllSQL is endSQL for many that are held, each with its tries, result and ending.
+	// endAllSQL is endSQL for many held executions, each with its tries, result and ending.
 	endAllSQL = inSizes(`
 		INSERT OR ROLLBACK INTO executions (id, job, status, token, finished_at, scheduled_at, due_at, started_at, attempt, tries, lost, max_attempts,
 			part, priority, trigger, worker, retry_of, tenant, payload, result, ending, leased_at)
 		SELECT id, job, ?1, lease, ?2, scheduled_at, due_at, started_at, attempt, CASE WHEN tries < column3 THEN column3 ELSE tries END, lost, max_attempts,
 			part, priority, trigger, worker, retry_of, tenant, payload, column4, column5, CASE WHEN leased_at <> started_at THEN leased_at END
 		FROM (VALUES `, "(?, ?, ?, ?, ?, ?)", ") f CROSS JOIN live WHERE id = column1 AND lease = column2 AND lease > 0 AND (column6 IS NULL OR worker = column6)")
-	// dropAllSQL drops many that were held and have moved into history, and are not tallied.
+	// dropAllSQL drops many held executions that have moved into history and are not tallied.
 	dropAllSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly)
+	// dropUnwatchedSQL is dropAllSQL where some jobs depend on others.
+	dropUnwatchedSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly+unwatched)
 )
 
-// history holds what a transaction moves into history. Every way an execution ends
-// goes through it, and what it moved is added to the statistics once, by tally.
+// history collects what a transaction moves into history. Every end of an execution goes through it, and tally adds
+// what it moved to the statistics once.
 type history struct {
 	*conn
 	now   int64
 	sums  map[jobRef]*sums
-	tells bool           // it notes what ended
-	told  []engine.Ended // where it does
+	tells bool                                // it notes what ended
+	told  []engine.Ended                      // where it does
+	runs  map[job.ExecutionID]job.ExecutionID // the runs that got marks, by what left them
+	left  map[job.ExecutionID]bool            // what left marks for jobs that depend on its own
 }
 
 type jobRef struct {
@@ -80,14 +95,11 @@ type jobRef struct {
 
 func newHistory(c *conn, now int64) *history { return &history{conn: c, now: now} }
 
-// telling makes a history that notes what it ended.
+// telling makes a history that records what it ended.
 func telling(c *conn, now int64) *history { return &history{conn: c, now: now, tells: true} }
 
-// dropping is a statement that removes what moved into history.
+// dropping returns a statement that removes what moved into history.
 func (h *history) dropping(where string) *stmt {
-	if h.tells {
-		return h.prepare(dropSQL + where + told)
-	}
 	return h.prepare(dropSQL + where + dropped)
 }
 
@@ -98,8 +110,16 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 	if err != nil || n == 0 {
 		return false, err
 	}
+	edges, err := h.hasEdges()
+	if err != nil {
+		return false, err
+	}
 	if !h.tells {
-		n, err = h.prepare(dropSQL + held + quietly).id(l.Execution).int(int64(l.Token)).exec() // for most, and a third faster than RETURNING
+		sql := dropSQL + held + quietly
+		if edges {
+			sql += unwatched
+		}
+		n, err = h.prepare(sql).id(l.Execution).int(int64(l.Token)).exec() // for most, and a third faster than RETURNING
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
@@ -108,15 +128,15 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 	return true, err
 }
 
-// ending describes how an execution that is held ends.
+// ending describes how a held execution ends.
 type ending struct {
 	job.Lease
-	worker      job.WorkerID // who must hold it; zero: whoever does
+	worker      job.WorkerID // the required holder; zero: any
 	tries       int
 	result, end []byte
 }
 
-// finishAll ends different executions with one status, and reports of each whether it was held.
+// finishAll ends different executions with one status, and reports for each whether it was held.
 func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err error) {
 	applied = make([]bool, len(es))
 	pad := size(len(es)) - len(es)
@@ -129,9 +149,17 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 	if err != nil {
 		return nil, err
 	}
+	edges, err := h.hasEdges()
+	if err != nil {
+		return nil, err
+	}
 	all := n == len(es)
 	if all {
-		q := h.prepare(dropAllSQL.of(len(es)))
+		sql := dropAllSQL
+		if edges {
+			sql = dropUnwatchedSQL
+		}
+		q := h.prepare(sql.of(len(es)))
 		for i := range es {
 			q.id(es[i].Execution)
 			applied[i] = true
@@ -140,7 +168,7 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 			return applied, err
 		}
 	}
-	for i := range es { // of which some are to be tallied, or were not held
+	for i := range es { // some of which must be tallied, or were not held
 		n, err := h.drop(h.dropping(heldBy).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
 		if err != nil {
 			return nil, err
@@ -160,7 +188,7 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 	return err
 }
 
-// cancelWaiting ends up to most executions that nobody holds of a deleted job.
+// cancelWaiting ends up to most waiting executions of a deleted job.
 func (h *history) cancelWaiting(t tenant.ID, of job.ID, most int) error {
 	own, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted) // its own fire
 	if err != nil {
@@ -178,7 +206,7 @@ func (h *history) cancelWaiting(t tenant.ID, of job.ID, most int) error {
 	return err
 }
 
-// endAlone ends an execution that nobody holds, and reports whether that is so.
+// endAlone ends an execution that nobody holds, and reports whether it did.
 func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, ending []byte) (bool, error) {
 	n, err := h.prepare(endSQL + alone).int(int64(status)).int(h.now).int(0).null().bytes(ending).id(id).text(string(t)).exec()
 	if err != nil || n == 0 {
@@ -188,26 +216,86 @@ func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, e
 	return true, err
 }
 
-// drop runs a statement that removes what moved into history, notes it for tally and says how much it was.
+// drop runs a statement that removes what moved into history, records it for tally and returns how many rows it
+// removed.
 func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
+	var members []job.ExecutionID
+	var watched []engine.Owned
+	edges, err := h.hasEdges()
+	if err != nil {
+		return 0, err
+	}
 	err = q.each(func(r *row) error {
 		n++
 		counts, of, started := r.bool(), jobRef{tenant: tenant.ID(r.text()), job: r.id()}, r.at()
+		e := engine.Ended{
+			Owned:  engine.Owned{Tenant: of.tenant, Job: of.job, Execution: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()},
+			Status: status,
+		}
 		if h.tells {
-			h.told = append(h.told, engine.Ended{
-				Owned:  engine.Owned{Tenant: of.tenant, Job: of.job, Execution: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()},
-				Status: status,
-			})
+			h.told = append(h.told, e)
+		}
+		if e.Trigger == job.ByWorkflow {
+			members = append(members, e.Execution)
+		}
+		if edges && status != job.Skipped {
+			watched = append(watched, e.Owned)
 		}
 		if counts && status != job.Skipped { // which is no run
 			h.of(of).add(status, started, time.UnixMicro(h.now).UTC())
 		}
 		return nil
 	})
+	for _, id := range members {
+		if err == nil {
+			err = h.mark(id)
+		}
+	}
+	for _, e := range watched {
+		if err == nil {
+			err = h.markTokens(e, status)
+		}
+	}
 	return n, err
 }
 
-// of returns the sum of a job's executions that moved so far.
+// markTokens tells the jobs that depend on the job of an execution that this has ended.
+func (h *history) markTokens(e engine.Owned, status job.Status) error {
+	n, err := h.prepare(markTokensSQL).text(string(e.Tenant)).id(e.Job).id(e.Execution).int(int64(status)).int(h.now).exec()
+	if n > 0 {
+		if h.left == nil {
+			h.left = map[job.ExecutionID]bool{}
+		}
+		h.left[e.Execution] = true
+	}
+	return err
+}
+
+// hasEdges reports whether any job depends on another, or did since the store was opened.
+func (c *conn) hasEdges() (bool, error) {
+	if c.edges == nil {
+		some, err := c.prepare(anyEdgeSQL).first(nothing)
+		if err != nil {
+			return false, err
+		}
+		c.edges = &some
+	}
+	return *c.edges, nil
+}
+
+// mark tells the run of a workflow that one of its executions has ended.
+func (h *history) mark(id job.ExecutionID) error {
+	_, err := h.prepare(markSQL).id(id).first(func(r *row) error {
+		if h.runs == nil {
+			h.runs = map[job.ExecutionID]job.ExecutionID{}
+		}
+		h.runs[id] = r.id()
+		return nil
+	})
+	return err
+}
+
+// of returns the sums of a job's executions that have moved so far.
 func (h *history) of(ref jobRef) *sums {
 	if h.sums == nil {
 		h.sums = map[jobRef]*sums{}
@@ -235,7 +323,7 @@ func (h *history) tally() error {
 	return nil
 }
 
-// sums are the statistics of a job in the making.
+// sums collects the statistics of a job.
 type sums struct {
 	total, succeeded, timed int64
 	took                    time.Duration
@@ -266,7 +354,7 @@ func (s *sums) add(status job.Status, started, finished time.Time) {
 	s.durations[job.Bucket(d)]++
 }
 
-// ran notes that an execution started.
+// ran records that an execution started.
 func (s *sums) ran(at time.Time) {
 	if at.After(s.lastRun) {
 		s.lastRun = at

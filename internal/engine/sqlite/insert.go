@@ -44,7 +44,7 @@ var (
 	fireLivesSQL       = inSizes(intoLive, liveValues, oneFire)
 )
 
-// encoded is a job and the stored forms of it.
+// encoded is a job with its stored forms.
 type encoded struct {
 	*job.Job
 	spec, target []byte
@@ -55,13 +55,13 @@ func encode(j *job.Job) encoded {
 	return encoded{Job: j, spec: engine.EncodeSpec(j), target: engine.EncodeTarget(&j.Target), tags: array(j.Tags)}
 }
 
-// insertJob stores a job and reports whether it was not there.
+// insertJob stores a job and reports whether it was new.
 func insertJob(c *conn, t tenant.ID, j *encoded) (bool, error) {
 	n, err := c.prepare(insertJobSQL).text(string(t)).job(j).exec()
 	return n > 0, err
 }
 
-// insertJobs stores jobs of a tenant, and reports whether none of them was there.
+// insertJobs stores jobs of a tenant, and reports whether all of them were new.
 func insertJobs(c *conn, t tenant.ID, js []encoded) (bool, error) {
 	for len(js) > 0 {
 		sql, n := insertJobsSQL.upTo(len(js), insertJobSQL)
@@ -77,7 +77,7 @@ func insertJobs(c *conn, t tenant.ID, js []encoded) (bool, error) {
 	return true, nil
 }
 
-// insertSchedules stores what the schedules of jobs of a tenant change, of those that have one.
+// insertSchedules stores what the schedules of a tenant's jobs change, for those that have one.
 func insertSchedules(c *conn, t tenant.ID, js []encoded) error {
 	var with []*job.Job
 	for i := range js {
@@ -100,14 +100,14 @@ func insertSchedules(c *conn, t tenant.ID, js []encoded) error {
 }
 
 // hasSchedule reports whether a job is to fire later.
-func hasSchedule(j *job.Job) bool { return !j.Schedule.Type.OneOff() || !j.NextRunAt.IsZero() }
+func hasSchedule(j *job.Job) bool { return j.Schedule.Type.Recurs() || !j.NextRunAt.IsZero() }
 
-// schedule binds what a job's schedule changes, but for its tenant.
+// schedule binds what a job's schedule changes, except its tenant.
 func (q *stmt) schedule(j *job.Job, revision int) *stmt {
 	return q.id(j.ID).at(j.NextRunAt).int(j.Runs).int(int64(revision)).bool(j.State == job.Active)
 }
 
-// job binds a job, but for its tenant.
+// job binds a job, except its tenant.
 func (q *stmt) job(j *encoded) *stmt {
 	return q.id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
 		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
@@ -155,14 +155,14 @@ func inserting(c *conn, conflict string) inserter {
 	return inserter{plain: c.prepare(insertLiveSQL + conflict), rich: c.prepare(insertRichSQL + conflict)}
 }
 
-// isRich reports whether an execution has what few have.
+// isRich reports whether an execution has rarely used fields.
 func isRich(e *job.Execution) bool {
 	return e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
 }
 
 // insert stores an execution, and reports whether the clause for conflicts let it in.
 func (i inserter) insert(t tenant.ID, e *job.Execution) (bool, error) {
-	q := i.plain // as most are; what need not be bound is saved
+	q := i.plain // the usual case; unneeded parameters are not bound
 	if isRich(e) {
 		q = i.rich
 	}
@@ -174,25 +174,26 @@ func (i inserter) insert(t tenant.ID, e *job.Execution) (bool, error) {
 	return n > 0, err
 }
 
-// execution binds what each execution has, but for its tenant.
+// execution binds the fields of every execution, except its tenant.
 func (q *stmt) execution(e *job.Execution) *stmt {
 	return q.id(e.Job).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
 		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
 }
 
-// riches binds what few executions have.
+// riches binds rarely used fields.
 func (q *stmt) riches(e *job.Execution) *stmt {
 	return q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
 }
 
+// hold is 2 for what waits for the jobs that its job depends on; a pause holds with 1.
 func hold(e *job.Execution) int64 {
 	if e.Status == job.Waiting {
-		return 1
+		return 2
 	}
 	return 0
 }
 
-// recall looks an idempotency key up, and reports whether it is known and what its request is answered.
+// recall looks up an idempotency key, and returns whether it is known, with the answer to its request.
 func recall(c *conn, t tenant.ID, i *engine.Idempotency, now int64) (out engine.Created, known bool, err error) {
 	if i.Key == "" {
 		return out, false, nil
@@ -209,7 +210,7 @@ func recall(c *conn, t tenant.ID, i *engine.Idempotency, now int64) (out engine.
 	return out, known, err
 }
 
-// remember stores an idempotency key that is not known, or has expired.
+// remember stores an idempotency key that is unknown, or has expired.
 func remember(c *conn, t tenant.ID, i *engine.Idempotency) error {
 	if i.Key == "" {
 		return nil

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// plannedJobs are the jobs with what their schedules change.
+	// plannedJobs is jobs joined with what their schedules change.
 	plannedJobs = "jobs j LEFT JOIN schedules s ON s.job = j.id"
 
 	// definitionColumns lists the columns that readDefinition reads, of planned jobs.
 	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, s.next_run_at, j.created_at, j.updated_at, j.revision, s.runs, j.paused_until, j.pause_note, j.tags, j.spec"
 
-	// completed makes a job COMPLETED, if it is ACTIVE.
-	completed = `(s.next_run_at IS NULL
+	// completed makes an ACTIVE job COMPLETED. A job that is only triggered (5) never is.
+	completed = `(j.kind <> 5 AND s.next_run_at IS NULL
 		AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND v.job = v.id AND v.tenant = j.tenant)
 		AND NOT EXISTS (SELECT 1 FROM live v INDEXED BY live_fire WHERE v.job = j.id AND v.id <> v.job AND v.tenant = j.tenant))`
 
@@ -54,7 +54,7 @@ func readJob(r *row) (job.Job, error) {
 	return j, err
 }
 
-// Job finds one job by its id, or, unless it is deleted, by its key.
+// Job finds one job by its id or, unless it is deleted, by its key.
 func (s *jobs) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(c *conn) (err error) {

@@ -21,20 +21,22 @@ const (
 			AND ` + inTime + `
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
-	// countDueSQL reads nothing but the index.
+	// countDueSQL reads only the index.
 	countDueSQL = "SELECT tenant, class, priority, count(*) FROM live INDEXED BY live_lane WHERE due_at <= ? GROUP BY part, tenant, class, group_key, priority"
 
-	// countHeldSQL counts what the pauses of jobs hold back. CROSS JOIN keeps the order.
+	// countHeldSQL counts what the pauses of jobs hold back, and what waits for the jobs that its own depends on. CROSS JOIN keeps the order.
 	countHeldSQL = `SELECT v.tenant, v.class, v.priority, count(*) FROM tenants t CROSS JOIN jobs j ON j.tenant = t.id AND j.state = 2 AND j.state IN (2, 4)
 		CROSS JOIN live v ON (v.id = j.id OR v.job = j.id AND v.id <> v.job) AND v.job = j.id AND v.tenant = j.tenant
-		WHERE v.hold <> 0 AND v.lease <= 0 AND v.due_at <= ? GROUP BY v.tenant, v.class, v.priority`
+		WHERE v.hold = 1 AND v.lease <= 0 AND v.due_at <= ?1 GROUP BY v.tenant, v.class, v.priority
+		UNION ALL
+		SELECT tenant, class, priority, count(*) FROM live INDEXED BY live_dependent WHERE hold = 2 AND lease <= 0 AND due_at <= ?1 GROUP BY tenant, class, priority`
 
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
 )
 
-// nextLaneSQLs find the lane behind one, each where the one before finds none. One comparison of all columns would walk
-// through the lane: SQLite seeks by the first of them only.
+// nextLaneSQLs find the lane after one, each if the one before finds none. One comparison of all columns would walk
+// through the lane: SQLite seeks only by the first of them.
 var nextLaneSQLs = func() (sqls []string) {
 	const columns = "part, tenant, class, group_key, priority"
 	names := strings.Split(columns, ", ")
@@ -89,7 +91,7 @@ func (q *stmt) lane(l job.Lane) *stmt {
 	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Group)).int(int64(l.Priority))
 }
 
-// nextLane finds the lane behind one.
+// nextLane finds the lane after one.
 func nextLane(c *conn, l job.Lane) (next job.Lane, found bool, err error) {
 	bind := []func(q *stmt){
 		number(int64(l.Partition)), text(string(l.Tenant)), text(string(l.Class)), number(int64(l.Group)), number(int64(l.Priority)),
@@ -112,7 +114,7 @@ func nextLane(c *conn, l job.Lane) (next job.Lane, found bool, err error) {
 	return next, false, nil
 }
 
-// Lanes lists up to limit lanes that hold any execution, behind one, with a few probes of the index each.
+// Lanes lists up to limit lanes that hold any execution, after one, with a few index lookups each.
 func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	var out []job.Lane
 	err := s.look(ctx, "list lanes", func(c *conn) error {
@@ -132,7 +134,7 @@ func (s *leases) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.L
 	return out, err
 }
 
-// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+// Ready lists, for each cursor, up to perLane free and due executions after it, in due order.
 func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
@@ -161,14 +163,14 @@ func (s *leases) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int)
 	return out, err
 }
 
-// Unpack has nothing to do: each execution has a row of its own.
+// Unpack does nothing: each execution has its own row.
 func (s *leases) Unpack(context.Context, []job.ExecutionID) error { return nil }
 
-// CountDue counts all executions that are due, not held back, and have not finished.
+// CountDue counts all executions that are due, not held back, and unfinished.
 func (s *leases) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, "count what is due", func(c *conn) error {
-		out = map[engine.DueKey]int{} // a look that is repeated starts over
+		out = map[engine.DueKey]int{} // a repeated query starts over
 		now := s.now()
 		for sql, sign := range map[string]int{countDueSQL: 1, countHeldSQL: -1} {
 			err := c.prepare(sql).int(now).each(func(r *row) error {
@@ -192,7 +194,7 @@ const (
 )
 
 var (
-	// freeSQL reads what attempts need, of the executions that may be leased, in the order of the ids.
+	// freeSQL reads what attempts need of those executions that may be leased, in the order of the ids.
 	freeSQL = inSizes(`
 		SELECT v.id, v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target,
 			coalesce(v.payload, j.payload)
@@ -206,8 +208,8 @@ var (
 		WHERE id IN (`, "?", ")")
 )
 
-// Lease gives each session the executions it asks for, in one commit and in the order asked for. The fence lets everything
-// through: this process has the store alone.
+// Lease gives each session the executions it requests, in one commit and in the requested order. The fence lets
+// everything through: no other process uses this store.
 func (s *leases) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
@@ -238,6 +240,9 @@ func (s *leases) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) (
 		if alive == 0 {
 			return engine.ErrSession
 		}
+		if err := memberTargets(c, out); err != nil {
+			return err
+		}
 		return failpoint.Hit("claim.beforeCommit")
 	})
 	if err != nil {
@@ -253,7 +258,7 @@ type leaser struct {
 	targets map[string]job.Target // one batch often has one target
 }
 
-// grant leases what one session asks for, under one token, and writes it into the directory.
+// grant leases what one session requests, under one token, and records it in the directory.
 func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]job.Attempt, error) {
 	var token job.Token
 	before := len(out)
@@ -301,7 +306,7 @@ func (l *leaser) find(out []job.Attempt, ids []job.ExecutionID, serves tenant.ID
 		if serves != "" && serves != a.Tenant {
 			return nil
 		}
-		for i := from; i < len(out); i++ { // not by range, which copies each
+		for i := from; i < len(out); i++ { // not with range, which copies each
 			if out[i].Execution == a.Execution {
 				return nil
 			}
@@ -355,7 +360,7 @@ func (l *leaser) read(r *row, a *job.Attempt) error {
 const heldSQL = "SELECT " + liveColumns + `, j.name, j.spec, j.state FROM live v CROSS JOIN jobs j
 	WHERE v.id = ? AND v.lease = ? AND v.lease > 0 AND j.tenant = v.tenant AND j.id = v.job`
 
-// Held reads what deciding an outcome needs, of those leases that still hold.
+// Held reads what deciding an outcome needs, for those leases that still hold.
 func (s *leases) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	if len(ls) == 0 {
 		return nil, nil
@@ -391,10 +396,10 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 	return h, held, err
 }
 
-// What was leased only this once has then never started; what was snoozed has.
+// An execution leased only this once has then never started; a snoozed one has.
 const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END, hold = " + heldBack + heldBy + unparked + takenBack
 
-// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
+// Release returns executions that the worker holds to the queue, uncharged; it skips other leases.
 func (s *leases) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (engine.Requeued, error) {
 	var out engine.Requeued
 	if len(ls) == 0 {
@@ -416,7 +421,7 @@ func (s *leases) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (e
 	return out, nil
 }
 
-// release takes a lease back and returns the execution to the queue, or, where it is not to run again, ends it.
+// release takes a lease back and returns the execution to the queue or, if it must not run again, ends it.
 func release(h *history, out []job.Ready, w job.WorkerID, l job.Lease) ([]job.Ready, error) {
 	back, err := takeBack(h.prepare(releaseSQL).id(l.Execution).int(int64(l.Token)).idOrNull(w))
 	if err != nil || back == nil {
@@ -433,7 +438,7 @@ func release(h *history, out []job.Ready, w job.WorkerID, l job.Lease) ([]job.Re
 	}
 }
 
-// takenBack lists what takeBack reads of an execution whose lease it ended.
+// takenBack holds what takeBack reads of an execution whose lease it ended.
 const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, cancel_reason, attempt, worker"
 
 type taken struct {
@@ -444,7 +449,7 @@ type taken struct {
 	worker  job.WorkerID // who held it
 }
 
-// takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
+// takeBack runs a statement that ends a lease, and returns what it took back: nil if the lease no longer held.
 func takeBack(q *stmt) (back *taken, err error) {
 	_, err = q.first(func(r *row) error {
 		back = &taken{Ready: readReady(r), over: r.bool()}

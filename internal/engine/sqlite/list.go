@@ -7,19 +7,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// listing is a list that an index gives in its order.
+// listing is a list that an index returns in its order.
 type listing[T any] struct {
 	c       *conn
 	table   string // that the index is of
 	index   *where // what the index finds
 	all     *where // and what else is to hold
-	asked   string // where that can be asked; "": the table
+	asked   string // what to query instead; "": the table
 	from    string // and where the columns are; "": likewise
 	columns string
 	key     []string // the columns of the order
 	at      string   // an instant that goes with the order
 	read    func(r *row) (T, error)
-	keys    func(p engine.Place) []func(*stmt) // a place, as the key is compared with it
+	keys    func(p engine.Place) []func(*stmt) // a place, in the form in which the key is compared with it
 	place   func(r *row) engine.Place          // of a row of the key
 }
 
@@ -50,7 +50,7 @@ func (l listing[T]) within(w *where, in engine.Span) *where {
 
 func (l listing[T]) descending() string { return " ORDER BY " + l.each("", " DESC") + " LIMIT ?" }
 
-// Nth is the place of the n-th row behind a place.
+// Nth returns the place of the n-th row after a place.
 func (l listing[T]) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	w := l.within(l.index, engine.Span{After: after})
 	_, err = w.bind(l.c.prepare("SELECT " + l.each("", "") + " FROM " + l.table + " WHERE " + w.String() + l.descending() + " OFFSET ?")).int(1).int(int64(n - 1)).first(func(r *row) error {
@@ -81,7 +81,7 @@ func (l listing[T]) Count(in engine.Span, limit int) (n int64, err error) {
 	return n, err
 }
 
-// Rows takes all that the index finds to lie as densely as the newest.
+// Rows assumes that everything the index finds is as dense as the newest rows.
 func (l listing[T]) Rows() (int64, error) {
 	const look = engine.TotalExact
 	instant := func(order string, skip int64) (at time.Time, err error) {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock on an open file and reports whether it was free; the kernel gives it back when the file is closed.
+// lockFile takes the lock on an open file and reports whether it was free; the kernel releases it when the file is
+// closed.
 func lockFile(f *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -63,7 +63,7 @@ func (s *reads) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 	return out, nil
 }
 
-// Logs reads the log of an execution from a place on.
+// Logs reads the log of an execution from a position on.
 func (s *reads) Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q engine.LogQuery) ([]engine.LogChunk, error) {
 	var out []engine.LogChunk
 	err := s.look(ctx, "read logs", func(c *conn) error {
@@ -109,7 +109,7 @@ const (
 	walkedLogs = 100 // executions whose logs one Tidy looks at
 )
 
-// tidyLogs drops logs of executions that are no longer known; it looks at some, and at the next ones the next time.
+// tidyLogs drops logs of unknown executions; each call examines the next few.
 func (s *upkeep) tidyLogs(c *conn) (more bool, err error) {
 	var at job.ExecutionID
 	if p := s.logged.Load(); p != nil {

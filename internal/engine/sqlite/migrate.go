@@ -19,7 +19,7 @@ func migrations() ([]engine.Migration, error) { return engine.Migrations(files, 
 
 const stepTime = 10 * time.Minute
 
-// Migrate applies the steps that are missing, each in one transaction. Of two at once one waits for the other.
+// Migrate applies the pending steps, each in one transaction. Concurrent calls wait for each other.
 func (s *Store) Migrate(ctx context.Context) error {
 	all, err := migrations()
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// applied makes the table of steps, where it is missing, and lists those that the file has had.
+// applied creates the table of steps, if it is missing, and lists the steps applied to the file.
 func applied(c *conn) ([]engine.Applied, error) {
 	_, err := c.prepare(`
 		CREATE TABLE IF NOT EXISTS carillon_migrations (
@@ -63,7 +63,7 @@ func applied(c *conn) ([]engine.Applied, error) {
 	return readSteps(c)
 }
 
-// readSteps lists the steps that the file has had, and changes nothing.
+// readSteps lists the steps applied to the file, and changes nothing.
 func readSteps(c *conn) (done []engine.Applied, err error) {
 	known, err := c.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'carillon_migrations'").first(func(*row) error { return nil })
 	if err != nil || !known {
@@ -76,7 +76,7 @@ func readSteps(c *conn) (done []engine.Applied, err error) {
 	return done, err
 }
 
-// Steps lists the steps that the file has had, and those to come.
+// Steps lists the steps applied to the file, and the pending ones.
 func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
 	all, err := migrations()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
 	return steps, err
 }
 
-// CheckSchema says what Migrate would have to do first.
+// CheckSchema returns what Migrate would have to do first.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	all, err := migrations()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	})
 }
 
-// apply applies a step, unless another call has meanwhile.
+// apply applies a step, unless another call has done so meanwhile.
 func (s *Store) apply(c *conn, m engine.Migration) error {
 	n, err := c.prepare("INSERT INTO carillon_migrations (version, name, sum, applied_at, oldest) VALUES (?, ?, ?, ?, ?) ON CONFLICT (version) DO NOTHING").
 		int(int64(m.Version)).text(m.Name).text(m.Sum).int(s.now()).int(int64(m.Oldest)).exec()

@@ -17,7 +17,7 @@ const (
 		WHERE v.part = ? AND v.tenant = ? AND v.due_at < ? AND v.started_at IS NULL AND v.lease <= 0 AND v.hold = 0 GROUP BY v.job LIMIT ?`
 )
 
-// Unwell lists finished executions that did not succeed and were not cancelled either.
+// Unwell lists finished executions that neither succeeded nor were cancelled.
 func (s *reads) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) ([]job.Execution, error) {
 	names := make([]string, len(ts))
 	for i, t := range ts {
@@ -37,7 +37,7 @@ func (s *reads) Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, l
 	return out, err
 }
 
-// micros is an instant as it is stored; the zero one is before all others.
+// micros returns an instant in its stored form; the zero one is before all others.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -45,8 +45,8 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// Late lists executions that were due before an instant and have not begun, one of each job. It looks at one partition at a time;
-// executions of one job may be in several.
+// Late lists executions that were due before an instant and have not begun, one of each job. It reads one partition
+// at a time; executions of one job may be in several.
 func (s *reads) Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]engine.Late, error) {
 	var out []engine.Late
 	at := map[job.ID]int{} // in out

@@ -25,16 +25,18 @@ import (
 
 // Config holds the options of Open.
 type Config struct {
-	Path    string      // of the database file; it and its folder are made if they are missing
-	Clock   clock.Clock // judges what is due and alive; nil: this machine's
+	Path    string      // path of the database file; it and its folder are created if they are missing
+	Clock   clock.Clock // decides what is due and alive; nil: this machine's
 	Readers int         // connections that read; 0: 4
-	// Monotonic is a clock that nobody sets; nil: this machine's or, where Clock is given, none: that is taken at its word.
+	// Monotonic is a clock that nobody sets. If nil, it is this machine's or, if Clock is given, none: that clock is
+	// trusted.
 	Monotonic func() time.Duration
 }
 
 // Store is the store over one SQLite file.
 type Store struct {
 	sqlstore.Settings
+	sqlstore.Runs
 	*database
 
 	jobs     // definitions: create, find, change, delete, run again
@@ -44,36 +46,36 @@ type Store struct {
 	upkeep   // what keeps the file small
 }
 
-// database is the open file: its connections, its clock, and what is remembered between calls.
+// database is the open file: its connections, its clock, and cached state.
 type database struct {
 	path    string
 	about   string
 	clock   *ticking
 	lock    *os.File
 	watch   *watch
-	writer  chan *conn // holds the connection that writes, while nobody does
+	writer  chan *conn // holds the writing connection while it is free
 	readers chan *conn
 	folder  chan *conn                // holds the connection that folds the log, once the store is closed
-	grown   chan struct{}             // something was written since fold looked
+	grown   chan struct{}             // something was written since fold last checked
 	ready   atomic.Bool               // the schema is this version's
-	full    atomic.Bool               // a write found no room on the disk, and none has since
+	full    atomic.Bool               // a write found the disk full, and none has succeeded since
 	roomAt  atomic.Pointer[time.Time] // when there was room
 
 	closing sync.Once
 	closed  chan struct{}
-	failed  error // guarded by closing: what closing came to
+	failed  error // guarded by closing: the result of closing
 
-	// forgotten is, by tenant, the place up to which history was looked at for what is too old.
+	// forgotten holds, by tenant, the position up to which history was searched for old executions.
 	forgotten sync.Map
 	revised   atomic.Pointer[revisionOf]          // the revision up to which it has looked for those of deleted jobs
-	swept     atomic.Int64                        // the token up to which Tidy has looked at the directory
-	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
-	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
-	watched   atomic.Int64                        // the lease behind which Overrun goes on; 0: from the first
-	memo      engine.Memo                         // of what is due
+	swept     atomic.Int64                        // the token up to which Tidy has examined the directory
+	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has examined the logs
+	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as found by Overrun
+	watched   atomic.Int64                        // the lease after which Overrun continues; 0: from the first
+	memo      engine.Memo                         // of due jobs
 }
 
-// Each room holds the methods of one subject. All share the database.
+// Each of these holds the methods of one subject. All share the database.
 type (
 	jobs     struct{ *database }
 	leases   struct{ *database }
@@ -87,8 +89,8 @@ var _ engine.Store = (*Store)(nil)
 var writerPragmas = []string{
 	"page_size = 8192",
 	"journal_mode = WAL",
-	"synchronous = FULL", // every commit is on the disk before it is answered
-	"fullfsync = ON",     // and not only in its cache, where the system makes the difference
+	"synchronous = FULL", // every commit is on the disk before it is acknowledged
+	"fullfsync = ON",     // and not only in the disk's cache, on systems that distinguish the two
 	"checkpoint_fullfsync = ON",
 	"foreign_keys = OFF",
 	"cache_size = -65536",
@@ -102,8 +104,7 @@ var readerPragmas = []string{
 	"temp_store = MEMORY",
 }
 
-// Open opens the file, which no other Store may have open, and ends the
-// sessions of the process that had it before.
+// Open opens the file, which no other Store may have open, and ends the sessions of the process that had it before.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
 		return nil, errors.New("open SQLite: no path is given; want that of a file")
@@ -125,7 +126,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	d := &database{
 		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	s := &Store{sqlstore.New(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
+	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
 	s.writer <- conns[0]
 	go s.fold(conns[1])
 	for _, c := range conns[2:] {
@@ -144,7 +145,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// place is the one name of a file, which it makes with its folder.
+// place returns the canonical path of a file and creates its folder.
 func place(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -153,7 +154,7 @@ func place(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// Only if it is missing: closing a file gives back all locks that this process has on it, SQLite's too.
+	// Only if it is missing: closing a file releases all locks that this process has on it, including SQLite's.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -164,7 +165,7 @@ func place(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// acquire takes the lock that says that a process has the database open.
+// acquire takes the lock that marks the database as open.
 func acquire(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -191,7 +192,7 @@ func acquire(path string) (*os.File, error) {
 	return f, nil
 }
 
-// connect opens the connections: the one that writes, the one that folds the log, and those that read.
+// connect opens the connections: one for writing, one for folding the log, and several for reading.
 func connect(path string, readers int) (all []*conn, err error) {
 	defer func() {
 		if err != nil {
@@ -219,7 +220,7 @@ func connect(path string, readers int) (all []*conn, err error) {
 	return all, nil
 }
 
-// inspect finds out what the file holds, and ends the sessions in it.
+// inspect checks the content of the file, and ends the sessions in it.
 func (s *Store) inspect(c *conn) error {
 	ask := func(sql string) (answer string, err error) {
 		_, err = c.prepare(sql).first(func(r *row) error { answer = r.text(); return nil })
@@ -252,19 +253,19 @@ func (s *Store) inspect(c *conn) error {
 	return s.depose(c)
 }
 
-// depose ends all sessions: this process has the file alone and has begun none.
+// depose ends all sessions: this process has exclusive use of the file and has begun none.
 func (s *Store) depose(c *conn) error {
 	_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE deposed = 0").int(s.now()).exec()
 	return err
 }
 
-// Broken answers when nothing can be stored any more until a restart, and with the reason.
+// Broken returns a channel that delivers the reason once nothing can be stored any more until a restart.
 func (s *Store) Broken() <-chan error { return s.watch.told }
 
-// Describe names the version and the file.
+// Describe returns the version and the file.
 func (s *Store) Describe() string { return s.about }
 
-// Now is the clock of Config.
+// Now returns the time of Config's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	select {
 	case <-s.closed:
@@ -274,19 +275,19 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Ping reports whether the file is where it was opened, answers and has this version's schema, and, after a write
-// that found no room on the disk, and else now and then, whether there is room.
+// Ping reports whether the file is where it was opened, answers and has this version's schema. It also checks now and
+// then, and after a write that found the disk full, whether there is room.
 func (s *Store) Ping(ctx context.Context) error {
 	last := s.roomAt.Load()
 	if s.full.Load() || last == nil || time.Since(*last) >= roomEvery {
 		if why, err := roomError(room(s.path)); why != nil {
-			s.full.Store(true) // looked for at each ping until there is
+			s.full.Store(true) // checked at each ping until there is room
 			return fmt.Errorf("ping: %w: %w", why, err)
 		} else if err == nil {
 			now := time.Now()
 			s.roomAt.Store(&now)
 			s.full.Store(false)
-		} // else something else is wrong with the folder, and the file itself tells
+		} // otherwise something else is wrong with the folder, and the file itself will tell
 	}
 	return s.run(ctx, s.readers, readPatience, "ping", "BEGIN", func(c *conn) error {
 		if err := s.watch.check(); err != nil {
@@ -308,10 +309,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// roomEvery sets how often a ping checks for space where no write has failed: on a server that writes nothing for a while.
+// roomEvery is how often a ping checks for space if no write has failed: for a server that writes nothing for a
+// while.
 const roomEvery = 10 * time.Second
 
-// roomError says what it means that a file could not be written beside the database; nil: nothing of the disk.
+// roomError maps the error of a file that could not be written beside the database; nil: it is not about the disk.
 func roomError(err error) (why, is error) {
 	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, no) {
@@ -324,7 +326,7 @@ func roomError(err error) (why, is error) {
 	return nil, err
 }
 
-// room fails if there is no room beside the file for what an ordinary write takes.
+// room fails if there is not enough room beside the file for an ordinary write.
 func room(path string) error {
 	path += ".room" // one name, so that a crash leaves one file at most
 	err := os.WriteFile(path, make([]byte, 256<<10), 0o600)
@@ -334,9 +336,8 @@ func room(path string) error {
 	return err
 }
 
-// Close waits for what is being done, folds the log into the file and lets go of
-// it. Where the file is gone, its connections stay open until the process ends:
-// closing them would remove the log that has the name of theirs, be it another's.
+// Close waits for calls in progress, folds the log into the file and releases it. If the file is gone, its
+// connections stay open until the process ends: closing them would remove the log of that name, even another file's.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)

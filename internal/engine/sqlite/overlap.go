@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// ofSchedule chooses what the schedule of a job has fired and has not finished.
+	// ofSchedule selects unfinished executions that the schedule of a job fired.
 	ofSchedule = "(id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND nonce = 0"
 
 	anyFireSQL  = "SELECT 1 FROM live WHERE " + ofSchedule
-	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND started_at IS NULL" // what started and is retried is in the place of what runs
+	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND started_at IS NULL" // one that started and is retried counts as running
 
-	// replacedSQL lists what a job's schedule fired for earlier instants, and waits or runs.
+	// replacedSQL lists the waiting and running executions that a job's schedule fired for earlier instants.
 	replacedSQL = "SELECT id FROM live WHERE " + ofSchedule + " AND trigger IN (1, 3) AND scheduled_at < ?3 AND (lease > 0) = ?4"
 
 	// recordSQL stores a record of instants that did not fire: an execution that was never live.
@@ -24,7 +24,7 @@ const (
 		VALUES (?, ?, ?, 0, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// overlaps reports whether an earlier fire of the job is in the way of a firing, by its overlap policy.
+// overlaps reports whether, under the job's overlap policy, an earlier fire blocks a firing.
 func overlaps(c *conn, f *engine.Firing) (bool, error) {
 	sql := ""
 	switch f.Overlap {
@@ -32,7 +32,7 @@ func overlaps(c *conn, f *engine.Firing) (bool, error) {
 		sql = anyFireSQL
 	case job.OverlapQueue:
 		sql = freeFireSQL
-	default: // executions run at once, or the earlier ones are replaced
+	default: // executions run concurrently, or the earlier ones are replaced
 		return false, nil
 	}
 	return c.prepare(sql).id(f.Job).text(string(f.Tenant)).first(nothing)
@@ -41,7 +41,8 @@ func overlaps(c *conn, f *engine.Firing) (bool, error) {
 // replaces reports whether a firing replaces what its job fired before.
 func replaces(f *engine.Firing) bool { return f.Overlap == job.OverlapReplace && len(f.Executions) > 0 }
 
-// replaceWaiting cancels up to so many of what waits of that which a firing replaces, and says how many it cancelled.
+// replaceWaiting cancels up to room of the waiting executions that a firing replaces, and returns how many it
+// cancelled.
 func (h *history) replaceWaiting(f *engine.Firing, most int) (int, error) {
 	return h.replaced(f, false, most, func(id job.ExecutionID, why string) error {
 		_, err := h.endAlone(f.Tenant, id, job.Cancelled, askedToStop(why))
@@ -49,7 +50,7 @@ func (h *history) replaceWaiting(f *engine.Firing, most int) (int, error) {
 	})
 }
 
-// replaceRunning asks what runs of that to stop.
+// replaceRunning asks the running ones to stop.
 func (h *history) replaceRunning(f *engine.Firing) error {
 	if !replaces(f) {
 		return nil
@@ -61,7 +62,7 @@ func (h *history) replaceRunning(f *engine.Firing) error {
 	return err
 }
 
-// replaced calls do with up to so many of what a firing replaces that run, or do not.
+// replaced calls do with up to limit of the running, or of the waiting, executions that a firing replaces.
 func (h *history) replaced(f *engine.Firing, running bool, most int, do func(id job.ExecutionID, why string) error) (int, error) {
 	if most <= 0 {
 		return 0, nil
@@ -83,7 +84,8 @@ func (h *history) replaced(f *engine.Firing, running bool, most int, do func(id 
 	return len(ids), nil
 }
 
-// skip stores an execution of a firing as SKIPPED, unless it is there already. It has no unique key, which another may hold.
+// skip stores an execution of a firing as SKIPPED, unless it exists already. It drops its unique key, which another
+// may hold.
 func (h *history) skip(into inserter, f *engine.Firing, e *job.Execution, ending []byte) error {
 	keyless := *e
 	keyless.UniqueKey = ""
@@ -95,7 +97,7 @@ func (h *history) skip(into inserter, f *engine.Firing, e *job.Execution, ending
 	return err
 }
 
-// record stores the records of a firing's instants that did not fire, as they are.
+// record stores the records of a firing's instants that did not fire, unchanged.
 func (h *history) record(f *engine.Firing) error {
 	for i := range f.Skips {
 		e := &f.Skips[i]

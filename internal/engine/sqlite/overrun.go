@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// What runs is found through the directory, as what a dead session held is: live
-// has no index that names leases, for a lease would have to write it.
+// Running executions, like those of dead sessions, are found through the directory: live has no index on leases,
+// because every lease would have to update it.
 
 const (
 	runningLeaseSQL = "SELECT " + readyColumns + " FROM live" + held + unparked
@@ -18,7 +18,7 @@ const (
 	parkedSQL       = "SELECT " + readyColumns + ", lease FROM live INDEXED BY live_parked WHERE parked_until IS NOT NULL"
 )
 
-// Running lists what is leased in the partitions; all, if none is named.
+// Running lists the leases in the partitions; all, if none is named.
 func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
 	wanted := map[job.Partition]bool{}
 	for _, p := range ps {
@@ -47,7 +47,7 @@ func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Runn
 			if last = looked < runningPiece; err != nil || !last {
 				return err
 			}
-			return c.prepare(parkedSQL).each(func(r *row) error { // last: what is parked meanwhile is listed twice, and not missed
+			return c.prepare(parkedSQL).each(func(r *row) error { // last: what is parked meanwhile is listed twice, rather than missed
 				if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
 					found = append(found, engine.Running{Ready: x, Token: job.Token(r.int64())})
 				}
@@ -62,16 +62,16 @@ func (s *leases) Running(ctx context.Context, ps []job.Partition) ([]engine.Runn
 	return engine.Newest(out), nil
 }
 
-// runningPiece is how many executions Running looks at in one go.
+// runningPiece is how many executions Running reads at once.
 const runningPiece = 20_000
 
 const (
-	// settled sets how old a lease is before anyone checks whether it has lasted too long: most have ended by then.
+	// settled is the age from which a lease is checked for lasting too long: most have ended by then.
 	settled = time.Second
 
-	// watchTime bounds how long one look asks for what was given: a process that starts knows of nothing yet.
+	// watchTime limits how long one look reads the directory: a starting process knows of nothing yet.
 	watchTime = time.Second
-	// watchedPage is how many leases one look goes through; the next one goes on behind them.
+	// watchedPage is how many leases one look covers; the next one continues after them.
 	watchedPage = 100_000
 
 	settledGrantsSQL = `
@@ -84,8 +84,8 @@ const (
 // never is an instant that does not come.
 const never = math.MaxInt64
 
-// Overrun lists what live workers have held for longer than their attempt's timeout and slack, or without progress for
-// longer than their stall timeout.
+// Overrun lists executions that live workers have held for longer than their attempt's timeout and slack, or without
+// progress for longer than their stall timeout.
 func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	if limit <= 0 {
 		return nil, nil
@@ -101,7 +101,7 @@ func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([
 				return true, nil
 			}
 			token = job.Token(r.int64())
-			if alarms != nil && (*alarms)[token] > now { // which spares a look at all it gave
+			if alarms != nil && (*alarms)[token] > now { // which saves reading everything it gave
 				seen[token] = (*alarms)[token]
 				return false, nil
 			}
@@ -113,7 +113,7 @@ func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([
 			seen[token], out, err = overruns(c, out, &g, now, slack, limit)
 			return len(out) >= limit, err
 		})
-		if until := int64(token); n > watchedPage { // the next look goes on behind it; what is known of the others stays
+		if until := int64(token); n > watchedPage { // the next look continues after it; what is known of the others stays
 			s.watched.Store(until)
 			s.keepAlarms(alarms, seen, from, until)
 		} else {
@@ -132,7 +132,7 @@ func (s *leases) Overrun(ctx context.Context, slack time.Duration, limit int) ([
 	return out, nil
 }
 
-// keepAlarms keeps what is known of the leases that a look did not come to.
+// keepAlarms keeps what is known of the leases that a look did not reach.
 func (s *leases) keepAlarms(known *map[job.Token]int64, seen map[job.Token]int64, from, until int64) {
 	if known == nil {
 		return
@@ -144,7 +144,8 @@ func (s *leases) keepAlarms(known *map[job.Token]int64, seen map[job.Token]int64
 	}
 }
 
-// overruns adds what a grant holds for too long, and says when the first of it may be. Progress only puts that off.
+// overruns adds the overrun executions of a grant, and returns when the first of the others may overrun. Progress
+// only postpones that.
 func overruns(c *conn, out []engine.Overrun, g *grant, now int64, slack time.Duration, limit int) (alarm int64, _ []engine.Overrun, err error) {
 	alarm = never
 	look, read := c.prepare(clockSQL), c.prepare(heldSQL)
@@ -177,7 +178,7 @@ func overruns(c *conn, out []engine.Overrun, g *grant, now int64, slack time.Dur
 	return alarm, out, err
 }
 
-// overdueParked adds what its target did not complete in time.
+// overdueParked adds executions that their targets did not complete in time.
 func overdueParked(c *conn, out []engine.Overrun, now int64, limit int) ([]engine.Overrun, error) {
 	var late []job.Lease
 	if len(out) >= limit {

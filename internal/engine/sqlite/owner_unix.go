@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// give gives a file that the superuser has made to the owner of its folder, whose server could not open it otherwise.
+// give gives a file that the superuser created to the owner of its folder, whose server could not open it otherwise.
 func give(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -32,7 +32,7 @@ func give(path string) error {
 	if !ok || !also || is.Uid == to.Uid {
 		return nil
 	}
-	// The folder's owner may put there what is someone else's, under another name.
+	// The folder's owner may link somebody else's file there under another name.
 	if !info.Mode().IsRegular() || is.Nlink != 1 {
 		return errors.New(path + " was replaced meanwhile")
 	}

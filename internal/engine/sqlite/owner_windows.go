@@ -1,4 +1,4 @@
 package sqlite
 
-// give is for systems where a file belongs to whoever made it; here it has the rights of its folder.
+// give does nothing: on these systems a file belongs to its creator, with the rights of its folder.
 func give(string) error { return nil }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	parkSQL = "UPDATE live SET parked_until = ?4" + heldBy + " RETURNING tenant, attempt, worker, cancel_at IS NOT NULL"
+	parkSQL = "UPDATE live SET parked_until = ?4" + heldBy + " RETURNING tenant, attempt, worker, cancel_at IS NOT NULL AND class <> 'workflow'"
 )
 
 // Park leaves executions to their targets, under their leases.

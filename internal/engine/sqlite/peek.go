@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// peek runs f in a snapshot of a file that exists, whoever has it open, and changes nothing.
+// peek runs f in a snapshot of an existing file, whoever has it open, and changes nothing.
 func peek(ctx context.Context, path, doing string, f func(*conn) error) error {
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -28,7 +28,7 @@ func peek(ctx context.Context, path, doing string, f func(*conn) error) error {
 	return translate(ctx, doing, c.transact(ctx, "BEGIN", f))
 }
 
-// Steps lists the steps that a file has had, and those to come. A process may have it open.
+// Steps lists the steps applied to a file, and the pending ones. A process may have it open.
 func Steps(ctx context.Context, path string) (steps []engine.Step, err error) {
 	all, err := migrations()
 	if err != nil {

@@ -21,8 +21,8 @@ func TestPlans(t *testing.T) {
 	sqls := []string{
 		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdOwnSQL, pieceSQL, holdSQL, settlingSQL, settledSQL, updateJobSQL, resumableSQL,
 		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, aheadSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
-		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, dropSQL + held + told, endSQL + freed, dropSQL + freed + dropped, dropSQL + freed + told, endSQL + waiting, dropSQL + waiting + dropped,
-		endSQL + alone, dropSQL + alone + dropped, dropSQL + alone + told, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
+		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
+		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
 		oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL,

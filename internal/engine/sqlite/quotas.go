@@ -15,27 +15,29 @@ const (
 	keepCountSQL = `
 		INSERT INTO job_counts (tenant, active, counted_at) VALUES (?, ?, ?)
 		ON CONFLICT (tenant) DO UPDATE SET active = excluded.active, counted_at = excluded.counted_at`
-	// The jobs that have an execution which is not over, in a partition, and those that are planned.
+	// The jobs that have an unfinished execution, in a partition, and those that are planned, or wait to be triggered
+	// (5).
 	liveJobsSQL    = "SELECT DISTINCT job FROM live INDEXED BY live_lane WHERE part = ? AND tenant = ?"
 	plannedJobsSQL = `SELECT j.id FROM jobs j INDEXED BY jobs_planned CROSS JOIN schedules s
-		WHERE j.tenant = ? AND j.kind <> 1 AND j.state <> 4 AND s.job = j.id AND s.next_run_at IS NOT NULL`
+		WHERE j.tenant = ?1 AND j.kind <> 1 AND j.state < 4 AND s.job = j.id AND s.next_run_at IS NOT NULL
+		UNION ALL SELECT j.id FROM jobs j INDEXED BY jobs_kind WHERE j.tenant = ?1 AND j.kind = 5 AND j.kind <> 1 AND j.state <> 5 AND j.state < 4`
 )
 
-// takeRoom adds the jobs of a creation to what its tenant has, if that is not more than it may have.
+// takeRoom adds the jobs of a creation to the count of its tenant, if that does not exceed the maximum.
 func takeRoom(c *conn, x *prepared) (bool, error) {
 	n := int64(len(x.jobs))
 	if x.Most <= 0 || n == 0 {
 		return true, nil
 	}
 	if stored, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ?", x.Tenant, x.jobs[0].ID); err != nil || stored {
-		return stored, err // this very call has been here before
+		return stored, err // this very call was made before
 	}
 	changed, err := c.prepare(addCountSQL).int(n).text(string(x.Tenant)).int(n).int(x.Most).exec()
 	return changed > 0, err
 }
 
-// CountJobs counts the active jobs of a tenant again, unless that was done just now. It counts in pieces while others write: what they
-// create meanwhile is added to the count, even where a piece has seen it.
+// CountJobs recounts the active jobs of a tenant, unless that was just done. It counts in pieces while others write:
+// what they create meanwhile is added to the count, even if a piece has seen it.
 func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	var before, at int64
 	var known, fresh bool
@@ -57,7 +59,12 @@ func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error
 			if p < job.Partitions {
 				q = c.prepare(liveJobsSQL).int(int64(p))
 			}
-			return q.text(string(t)).each(func(r *row) error { active[r.id()] = struct{}{}; return nil })
+			return q.text(string(t)).each(func(r *row) error {
+				if id := job.ID(r.id()); !id.OfNode() {
+					active[id] = struct{}{}
+				}
+				return nil
+			})
 		})
 		if err != nil {
 			return 0, err
@@ -83,7 +90,7 @@ func (s *leases) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error
 	return n, err
 }
 
-// Charge adds what was used to buckets.
+// Charge adds usage to buckets.
 func (s *leases) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
 	if len(cs) == 0 {
 		return nil, nil

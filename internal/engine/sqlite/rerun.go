@@ -16,7 +16,7 @@ const (
 	isDeadLetter = " AND EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = x.id AND d.tenant = x.tenant)"
 )
 
-// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters.
+// Rerun adds new executions of finished ones, each named by RetryOf, which stop being dead letters.
 func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
 	if len(r.Executions) == 0 && r.Idempotency.Key == "" {
 		return engine.Rerunning{}, nil
@@ -52,8 +52,8 @@ func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.R
 	return out, nil
 }
 
-// rerun adds an execution, unless what it is of forbids it or another holds its unique key, and reports whether it is there.
-// One that has been here before stays as it is.
+// rerun adds an execution, unless its original forbids it or another holds its unique key, and reports whether it
+// exists. One added by an earlier call stays as it is.
 func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, err error) {
 	if before, err := knows(c, t, e.ID); err != nil || before {
 		return before, err
@@ -78,6 +78,6 @@ func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (ad
 	if _, err := c.prepare(exhume).text(string(t)).id(e.RetryOf).exec(); err != nil {
 		return false, err
 	}
-	// The new one's nonce tells two reruns apart, where other events have their lease's token.
+	// The new one's nonce distinguishes two reruns, where other events have their lease's token.
 	return added, tell(c, now, t, e.RetryOf, job.Event{Kind: job.EventRerun, Token: job.Token(e.Nonce()), Note: e.ID.String()})
 }

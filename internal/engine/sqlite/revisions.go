@@ -14,14 +14,14 @@ const (
 			CASE WHEN payload IS ?2 THEN NULL ELSE payload END
 		FROM jobs WHERE tenant = ?6 AND id = ?7`
 	oldRevisionsSQL = "DELETE FROM job_revisions WHERE tenant = ? AND job = ? AND revision <= ?"
-	// walkRevisionsSQL says of each whether its job was deleted before ?4, or is not there.
+	// walkRevisionsSQL returns, for each, whether its job was deleted before ?4, or does not exist.
 	walkRevisionsSQL = `
 		SELECT r.tenant, r.job, r.revision, NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = r.tenant AND j.id = r.job AND (j.state <> 4 OR j.updated_at >= ?4))
 		FROM job_revisions r WHERE (r.tenant, r.job, r.revision) > (?1, ?2, ?3) ORDER BY r.tenant, r.job, r.revision LIMIT ?5`
 	dropRevisionSQL = "DELETE FROM job_revisions WHERE tenant = ? AND job = ? AND revision = ?"
 )
 
-// keepRevision keeps a job as it is, before it is changed.
+// keepRevision stores the current state of a job before it is changed.
 func keepRevision(c *conn, t tenant.ID, u *engine.Update, revision int) error {
 	by := engine.AuthorOf(u.Entry)
 	_, err := c.prepare(keepRevisionSQL).at(u.AsOf).bytes(u.Job.Payload).text(by.By).text(string(by.Role)).text(by.Action).text(string(t)).id(u.Job.ID).exec()
@@ -39,7 +39,7 @@ type revisionOf struct {
 	revision int64
 }
 
-// tidyRevisions looks at some revisions, and at the next ones the next time, and drops those of jobs that were deleted long ago.
+// tidyRevisions examines the next few revisions, and drops those of jobs that were deleted long ago.
 func (s *upkeep) tidyRevisions(c *conn, now int64) error {
 	var from revisionOf
 	if p := s.revised.Load(); p != nil {

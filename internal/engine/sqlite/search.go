@@ -41,16 +41,16 @@ func (s *reads) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 	return out, nil
 }
 
-// branch is a part of a list of executions that an index of its own finds.
+// branch is a part of a list of executions that a separate index finds.
 type branch struct {
 	from, columns, status string
 	index                 *where // what the index finds
 	all                   *where // and what else is to hold
-	own                   bool   // what a job fired as it was created, which has its id: there is one at most
+	own                   bool   // what a job fired when it was created, which has the job's id: there is at most one
 }
 
-// branches are the parts of a list: in each of the two tables what the tenant has or, where few jobs are asked for, of each
-// of these its own fire, which has its id, and all others.
+// branches returns the parts of a list: in each of the two tables the tenant's executions or, if few jobs are
+// requested, for each of these its own fire, which has its id, and all others.
 func branches(c *conn, f engine.ExecutionFilter) ([]branch, error) {
 	if !f.Job.IsZero() {
 		return jobBranches(f, f.Job), nil
@@ -70,13 +70,14 @@ func branches(c *conn, f engine.ExecutionFilter) ([]branch, error) {
 }
 
 const (
-	fewLook = 10_000 // jobs that are looked at for those a filter of executions names
+	fewLook = 10_000 // jobs examined for those that a filter of executions names
 	fewMost = 16
 
 	manyJobsSQL = "SELECT 1 FROM jobs WHERE tenant = ? ORDER BY id LIMIT 1 OFFSET ?"
 )
 
-// fewJobs lists the jobs that a filter of executions names, unless the tenant has too many jobs to look at for a tag, or they are too many.
+// fewJobs lists the jobs that a filter of executions names, unless the tenant has too many jobs to search for a tag,
+// or too many match.
 func fewJobs(c *conn, f engine.ExecutionFilter) (few []job.ID, ok bool, err error) {
 	if f.Tag != "" { // by name an index finds them
 		many, err := c.prepare(manyJobsSQL).text(string(f.Tenant)).int(fewLook).first(nothing)
@@ -169,7 +170,7 @@ func newBranch(f engine.ExecutionFilter, b branch, which string, bind ...func(*s
 	case f.Text == "":
 	case b.status == "v.status":
 		b.all.and("(v.status > 10 AND says(?, v.ending) OR "+itsJob+" AND mentions(?, j.name)))", text(f.Text), text(fold(f.Text)))
-	default: // why an attempt failed is not looked at
+	default: // the reasons of failed attempts are not searched
 		b.all.and(itsJob+" AND mentions(?, j.name))", text(fold(f.Text)))
 	}
 	return b
@@ -220,7 +221,7 @@ func (b branch) countSQL(w *where) string {
 	return "SELECT count(*) FROM (SELECT 1 FROM " + b.from + " WHERE " + w.String() + inOrder + ")"
 }
 
-// Nth is the place of the n-th row behind a place.
+// Nth returns the place of the n-th row after a place.
 func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	w := within(s.index, engine.Span{After: after})
 	_, err = w.bind(s.c.prepare(s.nthSQL(w))).int(1).int(int64(n - 1)).first(func(r *row) error {
@@ -230,7 +231,7 @@ func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	return at, err
 }
 
-// Read lists up to limit of a span, or fewer that are long.
+// Read lists up to limit rows of a span, or fewer if they are long.
 func (s source) Read(in engine.Span, limit int) (out []job.Execution, err error) {
 	w := within(s.all, in)
 	bytes := 0
@@ -253,7 +254,7 @@ func (s source) Count(in engine.Span, limit int) (n int64, err error) {
 	return n, err
 }
 
-// Rows takes all to lie as densely as the newest.
+// Rows assumes that all are as dense as the newest.
 func (s source) Rows() (int64, error) {
 	const look = engine.TotalExact
 	place := func(order string, skip int64) (at time.Time, err error) {

@@ -41,7 +41,7 @@ func readSealed(r *row) engine.Secret {
 	return s
 }
 
-// SecretsOf says whose executions are, and which managed secrets their jobs have.
+// SecretsOf returns the tenants and jobs of executions, and the managed secrets of their jobs.
 func (s *reads) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
 	var out []engine.SecretUse
 	err := s.look(ctx, "find the secrets of executions", func(c *conn) error {

@@ -34,8 +34,8 @@ func (g *grant) forget(c *conn) error {
 	return err
 }
 
-// handBack takes a session's grants from before an instant (zero: all), but for those to keep, out of the directory
-// and returns what still carries their tokens to the queue, uncharged; ended is what is not to run again.
+// handBack removes a session's grants from before an instant (zero: all), except those to keep, from the directory
+// and returns what still carries their tokens to the queue, uncharged; ended are those that must not run again.
 func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.Time) (out []job.Ready, ended []engine.Ended, err error) {
 	var gs []grant
 	err = c.prepare(grantsSQL).id(w).at(before).each(func(r *row) error {
@@ -63,7 +63,7 @@ func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.
 	return out, h.told, h.tally()
 }
 
-// Leave ends a session at once and returns what it held to the queue, uncharged.
+// Leave ends a session at once and returns its executions to the queue, uncharged.
 func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, "end a session", func(c *conn, now int64) error {
@@ -80,8 +80,8 @@ func (s *sessions) Leave(ctx context.Context, w job.WorkerID) (engine.Requeued, 
 	return out, nil
 }
 
-// Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than
-// those to keep.
+// Disown returns to the queue, uncharged, executions that a session was given before an instant and holds under
+// tokens other than those to keep.
 func (s *sessions) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (engine.Requeued, error) {
 	var out engine.Requeued
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
@@ -104,12 +104,11 @@ const (
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
-// reaped limits, about, how many executions of dead workers one pass examines.
+// reaped is approximately how many executions of dead workers one pass examines.
 const reaped = 20_000
 
-// Reap ends sessions that have expired and returns what they held to the queue
-// as lost attempts: of up to limit leases, each of many executions. What is lost
-// for the poison-th time within an hour ends as FAILED.
+// Reap ends expired sessions and returns their executions to the queue as lost attempts: of up to limit leases, each
+// of many executions. An execution lost for the poison-th time within an hour ends as FAILED.
 func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	if limit <= 0 {
 		return out, nil
@@ -152,8 +151,8 @@ func (s *sessions) Reap(ctx context.Context, limit, poison int) (out engine.Reap
 	return out, nil
 }
 
-// lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
+// lose records what a dead session still held under a token as lost attempts, and returns it to the queue, except
+// executions that were asked to stop, are of a deleted job, or are poison.
 func lose(h *history, out *engine.Reaped, g *grant, poison int) error {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),

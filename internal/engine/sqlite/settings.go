@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -73,7 +74,7 @@ func (t transaction) Query(f func(sqlstore.Row) error, sql string, args ...any) 
 	return t.c.prepare(sqlstore.SQLite.Text(sql)).args(args).each(func(r *row) error { return f(r) })
 }
 
-// args binds arguments as sqlstore.Tx takes them.
+// args binds arguments of sqlstore.Tx.
 func (q *stmt) args(args []any) *stmt {
 	for _, a := range args {
 		switch v := a.(type) {
@@ -100,6 +101,12 @@ func (q *stmt) args(args []any) *stmt {
 			q.idOrNull(v)
 		case []string:
 			q.text(jsonArray(v))
+		case []int64:
+			doc, err := json.Marshal(v)
+			if err != nil && q.err == nil {
+				q.err = err
+			}
+			q.text(string(doc))
 		case [][16]byte:
 			texts := make([]string, len(v))
 			for i := range v {
@@ -115,10 +122,10 @@ func (q *stmt) args(args []any) *stmt {
 	return q
 }
 
-// jsonArray is the JSON array of texts.
+// jsonArray returns texts as a JSON array.
 func jsonArray(v []string) string { return cmp.Or(array(v), "[]") }
 
-// Scan reads the columns into what pointers point to.
+// Scan reads the columns into the values that pointers point to.
 func (r *row) Scan(into ...any) error {
 	for _, p := range into {
 		switch v := p.(type) {

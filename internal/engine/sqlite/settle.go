@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	holdOwnSQL = "UPDATE live SET hold = ? WHERE id = ? AND job = id AND tenant = ? AND nonce = 0 AND lease <= 0"
+	holdOwnSQL = "UPDATE live SET hold = ?1 WHERE id = ?2 AND job = id AND tenant = ?3 AND nonce = 0 AND lease <= 0 AND hold = 1 - ?1"
 	// pieceSQL finds up to which instant one piece goes, and how many executions are in it.
 	pieceSQL = `SELECT count(*), max(scheduled_at) FROM
 		(SELECT scheduled_at FROM live INDEXED BY live_fire WHERE job = ? AND id <> job AND tenant = ? AND nonce = 0 AND scheduled_at > ? ORDER BY scheduled_at LIMIT ?)`
-	// holdSQL holds or frees a piece. What is leased has its turn when it comes back, see heldBack.
+	// holdSQL holds or frees a piece. Leased executions are handled when they return to the queue, see heldBack.
 	holdSQL = `UPDATE live INDEXED BY live_fire SET hold = ?1
-		WHERE job = ?2 AND id <> job AND tenant = ?3 AND nonce = 0 AND scheduled_at > ?4 AND scheduled_at <= ?5 AND lease <= 0 AND hold <> ?1`
+		WHERE job = ?2 AND id <> job AND tenant = ?3 AND nonce = 0 AND scheduled_at > ?4 AND scheduled_at <= ?5 AND lease <= 0 AND hold = 1 - ?1`
 	settlingSQL = `INSERT INTO settling (tenant, job, behind, at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (tenant, job) DO UPDATE SET behind = excluded.behind, at = excluded.at`
 	settledSQL   = "DELETE FROM settling WHERE tenant = ? AND job = ?"
 	unsettledSQL = "SELECT s.tenant, s.job, s.behind, coalesce(j.state, 4) FROM settling s LEFT JOIN jobs j ON j.tenant = s.tenant AND j.id = s.job ORDER BY s.at LIMIT 1"
 
-	// unreached is true of what waits of a paused job and Settle has not come to: no lease takes it.
+	// unreached is true for waiting executions of a paused job that Settle has not reached: no lease takes them.
 	unreached = "j.state = 2 AND v.nonce = 0 AND EXISTS (SELECT 1 FROM settling s WHERE s.tenant = v.tenant AND s.job = v.job AND s.behind < v.scheduled_at)"
 )
 
-// holdWaiting has what waits of a job held or freed, by the state that it is given: at once as much as one transaction goes through.
+// holdWaiting holds or frees the waiting executions of a job, according to the given state: at once as many as one
+// transaction handles.
 func holdWaiting(c *conn, now int64, t tenant.ID, of job.ID, s job.State, limit int) error {
 	if _, err := c.prepare(holdOwnSQL).bool(s == job.Paused).id(of).text(string(t)).exec(); err != nil {
 		return err
@@ -34,7 +35,7 @@ func holdWaiting(c *conn, now int64, t tenant.ID, of job.ID, s job.State, limit 
 	return err
 }
 
-// holdPiece goes through one piece behind an instant, and notes how far it came, or that it came to the end.
+// holdPiece handles one piece after an instant, and records where it ended, or that it reached the end.
 func holdPiece(c *conn, now int64, t tenant.ID, of job.ID, s job.State, behind int64, limit int) (n int, err error) {
 	var last int64
 	_, err = c.prepare(pieceSQL).id(of).text(string(t)).int(behind).int(int64(limit)).first(func(r *row) error {
@@ -57,7 +58,7 @@ func holdPiece(c *conn, now int64, t tenant.ID, of job.ID, s job.State, behind i
 	return n, err
 }
 
-// Settle continues with holding or freeing what waits of a job whose pause began or ended.
+// Settle continues to hold or free the waiting executions of a job whose pause began or ended.
 func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil
@@ -88,7 +89,7 @@ func (s *jobs) Settle(ctx context.Context, limit int) (n int, err error) {
 		default:
 			n, err = holdPiece(c, now, t, of, state, behind, limit)
 		}
-		n = max(n, 1) // that there was nothing left is known now, too
+		n = max(n, 1) // that nothing was left is progress, too
 		return err
 	})
 	return n, err

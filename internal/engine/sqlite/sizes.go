@@ -10,10 +10,11 @@ const (
 	fileSizeSQL = `
 		SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
 			(SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size)`
-	countedInSizes = 100_000 // of each table; a few milliseconds
+	countedInSizes = 100_000 // of each table; takes a few milliseconds
 )
 
-// Sizes tells how large the file is, and how many rows its tables have. How many bytes each has only a read of the whole file would tell.
+// Sizes returns the size of the file, and the number of rows of its tables. The bytes of each table could only be
+// determined by reading the whole file.
 func (s *reads) Sizes(ctx context.Context) (out engine.Sizes, err error) {
 	err = s.look(ctx, "measure the store", func(c *conn) error {
 		out = engine.Sizes{}

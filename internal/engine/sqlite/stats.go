@@ -14,19 +14,19 @@ const (
 	statsSQL      = "SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = ? AND job = ?"
 	lastStatusSQL = "SELECT last_status, last_finished_at FROM job_stats WHERE tenant = ? AND job = ?"
 	durationsSQL  = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
-	// ownFireSQL finds what a one-off job's own fire came to: what job_stats leaves out.
+	// ownFireSQL finds the outcome of a one-off job's own fire, which job_stats omits.
 	ownFireSQL = "SELECT status, started_at, finished_at FROM executions INDEXED BY executions_id WHERE tenant = ? AND id = ? AND job = id"
 )
 
-// runningSQL finds what started last of what has not ended. That may be very much: what a job fired is looked at from either
-// end. What runs is at the first, where its turn came, or at the last, where it went before what fills instants of the past.
-// No LIMIT ?, as in readySQL.
+// runningSQL finds when the last of the unfinished executions started. There may be very many, so it examines them
+// from either end. Running ones are at the beginning, where their turn came, or at the end, where they went before
+// backfills of past instants. No LIMIT ?, as in readySQL.
 var runningSQL = `
 	SELECT max(coalesce((SELECT started_at FROM live WHERE tenant = ?1 AND id = ?2 AND job = id), 0),
 		coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at LIMIT ` + strconv.Itoa(engine.StatsLook) + `)), 0),
 		coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at DESC LIMIT ` + strconv.Itoa(engine.StatsLook) + `)), 0))`
 
-// Stats reads the statistics of jobs of one tenant, in the order asked for.
+// Stats reads the statistics of jobs of one tenant, in the requested order.
 func (s *jobs) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
 	if len(ids) == 0 {
 		return nil, nil

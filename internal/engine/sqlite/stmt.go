@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// stmt is a prepared statement. Its parameters are bound in order, by calls that
-// chain; an error, also of preparing it, comes out when it runs.
+// stmt is a prepared statement. Its parameters are bound in order, by calls that chain; an error, even of preparing
+// it, is returned when it runs.
 type stmt struct {
 	conn *sqlite.Conn
 	on   *sqlite.Stmt
@@ -45,12 +45,12 @@ func (q *stmt) textOrNull(v string) *stmt {
 // texts binds texts as a JSON array, none as NULL.
 func (q *stmt) texts(v []string) *stmt { return q.textOrNull(array(v)) }
 
-// array is the JSON array of texts, or "" for none.
+// array returns texts as a JSON array, or "" for none.
 func array(v []string) string {
 	if len(v) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(v) // of texts, which always have a form
+	b, _ := json.Marshal(v) // texts always encode
 	return string(b)
 }
 
@@ -108,7 +108,7 @@ func (q *stmt) at(t time.Time) *stmt {
 	return q.int(t.UnixMicro())
 }
 
-// ms is a duration in milliseconds: any above 0 is at least one.
+// ms returns a duration in milliseconds: any above 0 is at least one.
 func ms(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // intOrNull binds an integer, 0 as NULL.
@@ -136,7 +136,7 @@ func (q *stmt) null() *stmt {
 	return q
 }
 
-// until runs the statement and calls f for every row until it says that it has enough.
+// until runs the statement and calls f for every row until f has enough.
 func (q *stmt) until(f func(r *row) (enough bool, err error)) (rows int, err error) {
 	if q.err != nil {
 		return 0, q.err
@@ -170,7 +170,7 @@ func (q *stmt) first(f func(r *row) error) (found bool, err error) {
 	return rows > 0, err
 }
 
-// exec runs the statement and says how many rows it changed.
+// exec runs the statement and returns how many rows it changed.
 func (q *stmt) exec() (changed int, err error) {
 	if err := q.each(nothing); err != nil {
 		return 0, err
@@ -211,7 +211,7 @@ func (r *row) id() (v [16]byte) {
 	return v
 }
 
-// bytes copies a column's bytes; NULL is nil, and no bytes are not.
+// bytes copies a column's bytes; NULL becomes nil, and an empty value does not.
 func (r *row) bytes() []byte {
 	i := r.next()
 	n := r.on.ColumnLen(i)

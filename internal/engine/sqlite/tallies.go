@@ -40,7 +40,7 @@ var oldTallies = map[string]time.Duration{
 	oldFingerprintsSQL: engine.FailuresKept + 24*time.Hour, oldMarksSQL: engine.MinutesKept,
 }
 
-// KeepTally keeps what a server has counted, once.
+// KeepTally stores what a server has counted, once.
 func (s *upkeep) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
 	return s.write(ctx, "keep tallies", func(c *conn, now int64) error {
 		n, err := c.prepare(markTallySQL).id(by).int(number).int(now).exec()
@@ -68,7 +68,7 @@ func (s *upkeep) KeepTally(ctx context.Context, by engine.ServerID, number int64
 	})
 }
 
-// addMonth adds counts to those of a month. With a new month the oldest goes.
+// addMonth adds counts to those of a month. A new month replaces the oldest.
 func addMonth(c *conn, k engine.MonthOf, add *engine.MonthDays) error {
 	var days []byte
 	found, err := c.prepare(monthSQL).text(string(k.Tenant)).id(k.Job).int(int64(k.Month)).first(func(r *row) error {

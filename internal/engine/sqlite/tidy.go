@@ -10,10 +10,10 @@ import (
 
 const (
 	tidyRows  = 1000                // of a table that one Tidy drops at most
-	sweepIDs  = 20_000              // of the directory that one Tidy looks at, about
-	young     = time.Minute         // a lease of which most still runs
-	keepOps   = 30 * 24 * time.Hour // for which a finished operation is known
-	afterlife = time.Hour           // for which an ended session is known, so that it does not begin again, and an order of kind lost
+	sweepIDs  = 20_000              // of the directory that one Tidy examines, approximately
+	young     = time.Minute         // the age below which most executions of a lease still run
+	keepOps   = 30 * 24 * time.Hour // how long a finished operation is kept
+	afterlife = time.Hour           // how long an ended session is kept, so that it does not begin again, and an order of kind lost
 )
 
 const (
@@ -29,8 +29,8 @@ const (
 	fullBucketsSQL = "DELETE FROM buckets WHERE bucket IN (SELECT bucket FROM buckets INDEXED BY buckets_age WHERE full_us <= ? LIMIT ?)"
 )
 
-// Tidy drops idempotency keys, orders and sessions that have expired, operations that finished long ago, buckets that are
-// full, pauses that are over, logs of executions that are gone, and what the directory need not know any more.
+// Tidy drops expired idempotency keys, orders and sessions, operations that finished long ago, full buckets, expired
+// pauses, logs of executions that are gone, and entries that the directory no longer needs.
 func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
-		// Of jobs that had nothing for so long that no new month took the place of the oldest.
+		// Of jobs that were inactive for so long that no new month replaced the oldest.
 		months, err := c.prepare(idleMonthsSQL).int(int64(engine.Month(time.UnixMicro(now)) - engine.MonthsKept + 1)).int(tidyRows).exec()
 		if err != nil {
 			return err
@@ -86,9 +86,8 @@ func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// sweep looks at the next part of the directory and returns the rows that are
-// to shrink, with the ids that still carry their token. It only reads: an id
-// that has lost a token never carries it again.
+// sweep examines the next part of the directory and returns the rows to shrink, with the ids that still carry their
+// token. It only reads: an id that has lost a token never carries it again.
 func (s *upkeep) sweep(ctx context.Context) (shrunk []grant, more bool, err error) {
 	var gs []grant
 	err = s.look(ctx, "sweep the directory", func(c *conn) error {
@@ -146,5 +145,5 @@ const (
 	oldTracesSQL = "DELETE FROM traces WHERE of IN (SELECT of FROM traces INDEXED BY traces_at WHERE at < ? LIMIT ?)"
 )
 
-// oldPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+// oldPausesSQL drops the rows of expired pauses that have no limit.
 const oldPausesSQL = "DELETE FROM limits WHERE (tenant, queue) IN (SELECT tenant, queue FROM limits WHERE paused_until <= ? AND max_concurrent = 0 AND rate_count = 0 LIMIT ?)"

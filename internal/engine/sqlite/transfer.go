@@ -44,7 +44,7 @@ func (s *Store) CountRows(ctx context.Context, table string) (n int64, err error
 	return n, err
 }
 
-// ReadRows reads a table in one snapshot, on a connection of its own: it may take long.
+// ReadRows reads a table in one snapshot, on a separate connection: it may take long.
 func (s *Store) ReadRows(ctx context.Context, table string, columns []string, size int, f func(rows [][]any) error) error {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -71,7 +71,7 @@ func (s *Store) ReadRows(ctx context.Context, table string, columns []string, si
 	})
 }
 
-// any reads a column as it lies.
+// any reads a column in its stored type.
 func (r *row) any() any {
 	i := r.next()
 	switch r.on.ColumnType(i) {
@@ -90,7 +90,8 @@ func (r *row) any() any {
 	}
 }
 
-// Retire closes the store and gives its file another name, so that no server fires what is now fired elsewhere. It answers with the name.
+// Retire closes the store and renames its file, so that no server fires what is now fired elsewhere. It returns the
+// new name.
 func (s *Store) Retire(to string) (string, error) {
 	to = s.path + to
 	if err := s.Close(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Trigger adds one execution to an existing job. An execution that has been here before is not stored again.
+// Trigger adds one execution to an existing job. An execution added by an earlier call is not stored again.
 func (s *jobs) Trigger(ctx context.Context, t tenant.ID, x job.Execution, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	var out engine.Created
 	err := s.write(ctx, "trigger", func(c *conn, now int64) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// The index live_unique is what keeps a key to one live execution; whoever adds
-// one looks first, in the same transaction, to say who has it.
+// The index live_unique restricts a key to one live execution; inserts look first, in the same transaction, to return
+// the holder.
 
 const holderSQL = "SELECT job, id FROM live INDEXED BY live_unique WHERE tenant = ? AND unique_key = ? AND unique_key IS NOT NULL"
 
@@ -21,8 +21,8 @@ func holder(c *conn, t tenant.ID, key string) (in engine.Incumbent, taken bool, 
 	return in, taken, err
 }
 
-// holders finds who holds the unique keys of a creation, each key once: another execution, or the first of its own that
-// was to have it where it names the key twice. A creation that is stored already has none: its keys are its own.
+// holders finds the holders of the unique keys of a creation, each key once: another execution, or the first of its
+// own if it names the key twice. A creation that is stored already has none: its keys are its own.
 func holders(c *conn, x *prepared) (out []engine.Incumbent, err error) {
 	var mine map[string]*job.Execution
 	var told map[string]bool

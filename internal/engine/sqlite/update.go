@@ -8,12 +8,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 const (
 	planSQL = "SELECT j.revision, j.state, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
-	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
-	// has come and only waits for its jitter stays, and so does what had come before the clock was set back: it is still due.
+	// takeBackSQL drops staged executions for future instants, but none after one that has run, so that none fires
+	// twice. Executions whose instant has come and that only wait for their jitter stay, and so do those that had
+	// come before the clock was set back: they are still due.
 	takeBackSQL = `DELETE FROM live WHERE (id = ?1 AND scheduled_at > ?3 OR job = ?1 AND id <> job AND scheduled_at > ?3) AND job = ?1 AND tenant = ?2 AND nonce = 0
 		AND due_at > ?3 AND lease <= 0 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at`
 	relimitSQL = `UPDATE live SET group_limits = ?3 WHERE id IN (
@@ -29,9 +31,10 @@ const (
 		WHERE j.paused_until IS NOT NULL AND j.paused_until <= ? AND j.state = 2 ORDER BY j.paused_until`
 )
 
-// UpdateJob stores a job's definition, state and pause again, takes back what was staged, and holds or frees what waits.
+// UpdateJob stores a job's definition, state and pause again, takes back staged executions, and holds or frees
+// waiting ones.
 func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
-	if u.Job.State == job.Completed { // which follows, and is not stored
+	if u.Job.State == job.Completed { // which is derived, and not stored
 		u.Job.State = job.Active
 	}
 	form := encode(&u.Job)
@@ -77,7 +80,15 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 		if err := updateJob(c, t, &form, &u); err != nil {
 			return err
 		}
+		if u.Workflow != nil {
+			if err := sqlstore.AddVersion(transaction{c, now}, u.Workflow); err != nil {
+				return err
+			}
+		}
 		if err := p.store(c, t, &u); err != nil {
+			return err
+		}
+		if err := changeParents(c, now, t, &u); err != nil {
 			return err
 		}
 		if err := keepManaged(c, t, u.Job.ID, u.Secrets, u.Unused); err != nil {
@@ -94,6 +105,19 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 	return out, nil
 }
 
+// changeParents stores on which jobs one depends that was updated, where that is another than before.
+func changeParents(c *conn, now int64, t tenant.ID, u *engine.Update) error {
+	j := u.Job
+	j.Tenant = t
+	if u.Parents != nil {
+		c.edges = new(true)
+		if err := sqlstore.ChangeParents(transaction{c, now}, &j, *u.Parents); err != nil {
+			return err
+		}
+	}
+	return sqlstore.LookAtChild(transaction{c, now}, &j, u.Parents)
+}
+
 // plan holds the state of a job's schedule.
 type plan struct {
 	revision int       // the job's
@@ -103,7 +127,7 @@ type plan struct {
 	runs     int64
 }
 
-// readPlan finds what is planned of a job that is to be updated, under the revision it is to have.
+// readPlan finds the plan of a job that is to be updated, under its expected revision.
 func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
 	found, err := c.prepare(planSQL).text(string(t)).id(u.Job.ID).first(func(r *row) error {
 		p = plan{r.int(), job.State(r.int()), r.bool(), r.int64(), r.int64()}
@@ -120,7 +144,8 @@ func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
 	return p, nil
 }
 
-// takeBack drops what was staged and is not due, and plans the first of it again. It has not run, so it is no run.
+// takeBack drops staged executions that are not due, and plans the first of them again. It has not run, so it is not
+// a run.
 func (p *plan) takeBack(c *conn, t tenant.ID, of job.ID, now int64) error {
 	err := c.prepare(takeBackSQL).id(of).text(string(t)).int(now).each(func(r *row) error {
 		at := r.int64()
@@ -134,7 +159,7 @@ func (p *plan) takeBack(c *conn, t tenant.ID, of job.ID, now int64) error {
 	return err
 }
 
-// store keeps the plan of a job that was updated, or the one that the update makes.
+// store keeps the plan of an updated job, or the one that the update makes.
 func (p *plan) store(c *conn, t tenant.ID, u *engine.Update) error {
 	j := u.Job
 	j.Runs = p.runs
@@ -158,7 +183,7 @@ func updateJob(c *conn, t tenant.ID, j *encoded, u *engine.Update) error {
 	return err
 }
 
-// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
+// Resumable lists up to limit paused jobs of any tenant whose pause has expired.
 func (s *jobs) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	if limit <= 0 {
 		return nil, nil

@@ -14,18 +14,18 @@ import (
 // errGone is wrapped with the name of the file that is no longer the one that was opened.
 var errGone = errors.New("was removed or replaced while it was open; nothing is stored until a restart")
 
-// errUnsure is for a disk that has reported that it could not make durable what it had taken. What is on it is not known, and
-// asking again says nothing: the system may have dropped what it could not write.
+// errUnsure is for a disk that reported that it could not make writes durable. Its content is unknown, and retrying
+// tells nothing: the system may have dropped what it could not write.
 var errUnsure = errors.New("the disk could not keep what was written to it; nothing is stored until a restart")
 
 const watchEvery = time.Second
 
-// watch notices that the files of the database are no longer where they were
-// opened: what is written goes into files that have no name, and is lost.
+// watch detects when the files of the database are no longer where they were opened: writes then go into files
+// without a name, and are lost.
 type watch struct {
 	files []watched
 	begun time.Time
-	next  atomic.Int64 // when to look again, in nanoseconds since begun
+	next  atomic.Int64 // when to check again, in nanoseconds since begun
 	gone  atomic.Pointer[error]
 	told  chan error // what ended the store's writing, once
 }
@@ -35,7 +35,7 @@ type watched struct {
 	info os.FileInfo
 }
 
-// newWatch remembers the files as they are.
+// newWatch records the current files.
 func newWatch(paths ...string) (*watch, error) {
 	w := &watch{begun: time.Now(), told: make(chan error, 1)}
 	for _, p := range paths {
@@ -48,7 +48,8 @@ func newWatch(paths ...string) (*watch, error) {
 	return w, nil
 }
 
-// judge looks at the outcome of a transaction or a checkpoint: where the disk has failed to make it durable, nothing is written any more.
+// judge examines the outcome of a transaction or a checkpoint: if the disk failed to make it durable, nothing is
+// written any more.
 func (w *watch) judge(err error) {
 	if w == nil || err == nil {
 		return
@@ -62,7 +63,7 @@ func (w *watch) judge(err error) {
 	}
 }
 
-// glance is check, but looks at the files once in a while only.
+// glance is check, but reads the files only once in a while.
 func (w *watch) glance() error {
 	if err := w.gone.Load(); err != nil {
 		return *err
@@ -74,7 +75,7 @@ func (w *watch) glance() error {
 	return w.check()
 }
 
-// check fails if a file is not the one it was; from then on it always does.
+// check fails if a file is not the original one; from then on it always does.
 func (w *watch) check() error {
 	if err := w.gone.Load(); err != nil {
 		return *err
@@ -82,7 +83,7 @@ func (w *watch) check() error {
 	for _, f := range w.files {
 		info, err := os.Stat(f.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.next.Store(0) // it may pass: the next write looks again
+			w.next.Store(0) // it may pass: the next write checks again
 			return err
 		}
 		if err != nil || !os.SameFile(info, f.info) {

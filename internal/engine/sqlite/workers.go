@@ -21,7 +21,7 @@ const (
 			started_at = excluded.started_at, running = excluded.running, completed = excluded.completed, failed = excluded.failed,
 			draining = excluded.draining, memory_used = excluded.memory_used, memory_limit = excluded.memory_limit, beat_at = excluded.beat_at, expires_at = excluded.expires_at
 		WHERE sessions.deposed = 0`
-	// A beat that does not tell its memory leaves it as it was.
+	// A heartbeat that omits its memory leaves it as it was.
 	renewSQL = `
 		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?,
 			memory_used = coalesce(nullif(?, 0), memory_used), memory_limit = coalesce(nullif(?, 0), memory_limit), beat_at = ?, expires_at = ?
@@ -33,9 +33,12 @@ const (
 	workerSQL = `
 		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
 			running, completed, failed, draining, memory_used, memory_limit, beat_at, expires_at, deposed, cordoned FROM sessions`
+	// people is the condition that a session is not the server's own, under which it begins workflow runs: that one
+	// is never listed or counted.
+	people       = `targets IS NOT '["workflow"]'`
 	oneWorkerSQL = workerSQL + " WHERE id = ?"
 	workersSQL   = workerSQL + `
-		WHERE (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
+		WHERE ` + people + ` AND (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
 
 	// staleOrdersSQL drops the orders that a session no longer needs.
 	staleOrdersSQL = `
@@ -44,7 +47,7 @@ const (
 	ordersSQL = "SELECT execution, token, kind FROM orders WHERE worker = ?"
 )
 
-// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
+// Register begins a worker's session, which lives for ttl from now; an ended one does not begin again.
 func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
 	var secret []byte // NULL for none
 	if w.Secret != [32]byte{} {
@@ -61,13 +64,13 @@ func (s *sessions) Register(ctx context.Context, w job.Worker, ttl time.Duration
 	})
 }
 
-// beat binds how a worker does.
+// beat binds a worker's report about itself.
 func (q *stmt) beat(b *job.Beat) *stmt {
 	return q.int(int64(b.Running)).int(b.Completed).int(b.Failed).bool(b.Draining).int(b.Memory.Used).int(b.Memory.Limit)
 }
 
-// Renew keeps sessions alive for ttl more, notes how they do and how far they have come. It names those that have ended,
-// those that are to drain, and the orders for all that live.
+// Renew keeps sessions alive for another ttl, and stores the workers' reports and their progress. It returns those
+// that have ended, those that should drain, and the orders for all live ones.
 func (s *sessions) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
@@ -121,7 +124,7 @@ func orders(c *conn, now int64, w job.WorkerID) (out []job.Order, err error) {
 	return out, err
 }
 
-// advance keeps the progress of what a session holds, and adds the order that what it no longer holds is lost, unless
+// advance stores the progress of what a session holds, and adds an order for leases that it no longer holds, unless
 // there is one.
 func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.Order, error) {
 	known := len(orders)
@@ -138,7 +141,7 @@ func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.O
 	return orders, nil
 }
 
-// Drain asks a session that may serve the tenant to take nothing more.
+// Drain asks a session that may serve the tenant to take no more work.
 func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *audit.Entry) error {
 	return s.write(ctx, "drain a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(drainSQL).id(w).text(string(t)).exec()
@@ -152,7 +155,7 @@ func (s *sessions) Drain(ctx context.Context, t tenant.ID, w job.WorkerID, e *au
 	})
 }
 
-// Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
+// Cordon cordons or uncordons a session that may serve the tenant.
 func (s *sessions) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool, e *audit.Entry) error {
 	return s.write(ctx, "cordon a worker", func(c *conn, _ int64) error {
 		n, err := c.prepare(cordonSQL).bool(on).id(w).text(string(t)).exec()
@@ -177,7 +180,7 @@ func (s *sessions) Cordoned(ctx context.Context) (out []job.WorkerID, err error)
 	return out, err
 }
 
-// Worker finds a session, also one that has ended lately.
+// Worker finds a session, even one that has ended lately.
 func (s *sessions) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
 	var out job.Worker
 	err := s.look(ctx, "find a worker", func(c *conn) error {
@@ -208,7 +211,8 @@ func readWorker(r *row) (job.Worker, error) {
 	return w, nil
 }
 
-// Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
+// Workers lists the sessions that may serve the tenant, newest first, including those that ended within the last
+// hour.
 func (s *sessions) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(c *conn) error {

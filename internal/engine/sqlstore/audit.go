@@ -20,7 +20,7 @@ const (
 	sealsSQL = `
 		SELECT number, sealed_at, prev, hash, marks, coalesce((SELECT p.last FROM audit_seals p WHERE p.tenant = s.tenant AND p.number = s.number - 1), 0) + 1, last
 		FROM audit_seals s WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3`
-	// sealedAtOnce bounds how many entries one call seals.
+	// sealedAtOnce is how many entries one call seals.
 	sealedAtOnce = 2000
 )
 
@@ -29,12 +29,12 @@ func scanEntry(r Row) (e audit.Entry, err error) {
 	return e, err
 }
 
-// Record stores an entry about something that is not in the store.
+// Record stores an entry about something outside the store.
 func (s auditLog) Record(ctx context.Context, e audit.Entry) error {
 	return s.db.Write(ctx, "record a change", func(tx Tx) error { return tx.Record(&e) })
 }
 
-// AuditEntries lists entries of a tenant, latest first. It ends early where few of very many match.
+// AuditEntries lists entries of a tenant, newest first. It ends early if few of very many match.
 func (s auditLog) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
 	l := listing[audit.Entry]{
 		table: auditTable, columns: entryColumns, key: []string{"seq"}, at: "at", scan: scanEntry,
@@ -57,14 +57,14 @@ func (s auditLog) AuditEntries(ctx context.Context, f engine.AuditFilter, p engi
 	return engine.AuditPage{Entries: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// auditConditions returns what a filter asks of entries beside the tenant.
+// auditConditions returns a filter's conditions on entries besides the tenant.
 func auditConditions(f engine.AuditFilter, ps *params) (w string) {
 	for _, c := range []struct{ column, value string }{{"by_whom", f.By}, {"key_id", f.Key}} {
 		if c.value != "" {
 			w += " AND " + c.column + " = " + ps.add(c.value)
 		}
 	}
-	if _, err := job.ParseID(f.Object); err == nil { // an id may be listed among others in the detail
+	if _, err := job.ParseID(f.Object); err == nil { // the detail may list further ids
 		mark := ps.add([]byte(" " + f.Object + " "))
 		w += " AND (object = " + ps.add(f.Object) + " OR /*postgres: position(" + mark + "::bytea IN detail)*//*sqlite: instr(detail, " + mark + ")*/ > 0)"
 	} else if f.Object != "" {
@@ -84,7 +84,7 @@ func auditConditions(f engine.AuditFilter, ps *params) (w string) {
 	return w
 }
 
-// SealAudit seals entries that are not sealed yet and before which none can appear any more.
+// SealAudit seals unsealed entries before which none can appear any more.
 func (s auditLog) SealAudit(ctx context.Context) (more bool, err error) {
 	waiting := false
 	err = s.db.Read(ctx, "look for changes to seal", func(tx Tx) (err error) {
@@ -146,7 +146,7 @@ func seal(tx Tx) (more bool, err error) {
 	return more, err
 }
 
-// AuditSeals lists seals of a tenant from behind a number, with the entries that are stored for them.
+// AuditSeals lists seals of a tenant after a number, with their stored entries.
 func (s auditLog) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
 	err = s.db.Read(ctx, "list seals", func(tx Tx) error {
 		var spans [][2]int64
@@ -173,7 +173,7 @@ func (s auditLog) AuditSeals(ctx context.Context, t tenant.ID, after int64, limi
 	return out, err
 }
 
-// StrayEntry returns the first entry behind a place that should be in a seal by now, or 0.
+// StrayEntry returns the first entry after a position that should be in a seal by now, or 0.
 func (s auditLog) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
 	err = s.db.Read(ctx, "look for changes in no seal", func(tx Tx) (err error) {
 		seq, err = value[int64](tx, "SELECT seq FROM "+auditTable+" WHERE tenant = $1 AND seq > $2 AND seq <= (SELECT upto FROM audit_sealed) ORDER BY seq LIMIT 1", string(t), after)

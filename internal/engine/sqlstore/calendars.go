@@ -20,7 +20,7 @@ func scanCalendar(r Row) (c engine.Calendar, err error) {
 	return c, err
 }
 
-// PutCalendar stores a calendar, in place of any of its name.
+// PutCalendar creates or replaces a calendar.
 func (s calendars) PutCalendar(ctx context.Context, c engine.Calendar, e *audit.Entry) error {
 	return exec(ctx, s.db, "store a calendar", e, putCalendarSQL, string(c.Tenant), c.Name, c.UpdatedAt, c.Spec)
 }

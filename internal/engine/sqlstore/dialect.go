@@ -22,7 +22,7 @@ var (
 	SQLite     = &Dialect{name: "sqlite", param: "?"}
 )
 
-// Text returns a statement as the database takes it.
+// Text returns a statement in the form of the database.
 func (d *Dialect) Text(sql string) string {
 	if known, ok := d.known.Load(sql); ok {
 		return known.(string)

@@ -21,7 +21,7 @@ const (
 		INSERT INTO api_keys (id, tenant, role, name, hash, created_at, expires_at) SELECT $1, $2, $3, $4, $5, $6, $7
 		WHERE (SELECT count(*) FROM api_keys WHERE tenant = $2 AND revoked_at IS NULL AND id <> $1) < $8
 		ON CONFLICT (id) DO UPDATE SET name = api_keys.name WHERE api_keys.hash = excluded.hash`
-	// The last key of role system that works cannot be revoked.
+	// The last valid key of role system cannot be revoked.
 	revokeKeySQL = `
 		UPDATE api_keys AS k SET revoked_at = coalesce(revoked_at, $3) WHERE tenant = $1 AND id = $2
 		AND (role <> 'system' OR revoked_at IS NOT NULL OR EXISTS (
@@ -63,7 +63,7 @@ func (s keys) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
 	return readAll(ctx, s.db, "list keys", scanKey, keysSQL+" WHERE tenant = $1 ORDER BY created_at DESC, id DESC", string(t))
 }
 
-// AddKey stores a key, unless the tenant has as many as it may.
+// AddKey stores a key, unless the tenant has the maximum number.
 func (s keys) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency, e *audit.Entry) (engine.Created, error) {
 	return create(ctx, s.db, "store a key", e, asks, i, func(tx Tx) error { return addKey(tx, &k, most) })
 }
@@ -88,7 +88,7 @@ func (s keys) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most 
 	})
 }
 
-// RevokeKey revokes one of a tenant's keys, unless it is the last of role system that works.
+// RevokeKey revokes one of a tenant's keys, unless it is the last valid one of role system.
 func (s keys) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time, e *audit.Entry) error {
 	return write(ctx, s.db, "revoke a key", e, func(tx Tx) error {
 		if err := tx.LockTable("api_keys"); err != nil {

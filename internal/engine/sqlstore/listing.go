@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// params gathers the arguments of a statement that is put together.
+// params collects the arguments of a statement under construction.
 type params []any
 
 // add appends an argument and returns its name in the text.
@@ -17,7 +17,7 @@ func (p *params) add(v any) string {
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-// since is an instant to begin from: the zero one, which would be NULL, is before all others.
+// since returns an instant to begin from: the zero one, which would be NULL, is before all others.
 func since(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.UnixMicro(1)
@@ -28,7 +28,7 @@ func since(t time.Time) time.Time {
 // listing pages through a table in the order of an index. It implements engine.SourceOf.
 type listing[T any] struct {
 	tx      Tx
-	table   string // with the index to use, where the database has to be told
+	table   string // including the index to use, if the database has to be told
 	where   string // the condition that the index answers
 	also    string // further conditions, each with " AND " before it
 	params  params // of where, then of also
@@ -63,7 +63,7 @@ func (l listing[T]) within(in engine.Span, ps *params) (out string) {
 	return out
 }
 
-// Nth returns the place of the n-th row behind a place.
+// Nth returns the place of the n-th row after a place.
 func (l listing[T]) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	ps := append(params(nil), l.params[:l.indexed]...)
 	sql := "SELECT " + strings.Join(l.key, ", ") + " FROM " + l.table + " WHERE " + l.where + l.within(engine.Span{After: after}, &ps) + l.order(" DESC") + " LIMIT 1 OFFSET " + ps.add(n-1)
@@ -87,7 +87,7 @@ func (l listing[T]) Count(in engine.Span, limit int) (int64, error) {
 	return value[int64](l.tx, "SELECT count(*) FROM (SELECT 1 FROM "+l.table+" WHERE "+l.where+l.also+l.within(in, &ps)+" LIMIT "+ps.add(limit)+") t", ps...)
 }
 
-// Rows estimates how many rows the index finds: as if all lay as densely as the newest.
+// Rows estimates how many rows the index finds, assuming that all are as dense as the newest.
 func (l listing[T]) Rows() (int64, error) {
 	const look = engine.TotalExact
 	instant := func(order string, skip int64) (time.Time, error) {

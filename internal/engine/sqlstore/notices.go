@@ -44,7 +44,7 @@ func scanRule(r Row) (out notice.Rule, err error) {
 	return out, nil
 }
 
-// PutRule stores a rule, in place of any of its name. It locks the tenant to count its rules.
+// PutRule creates or replaces a rule. It locks the tenant to count its rules.
 func (s notices) PutRule(ctx context.Context, r notice.Rule, most int, e *audit.Entry) error {
 	spec, err := json.Marshal(r)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	operationSQL     = "SELECT " + operationColumns + " FROM operations WHERE tenant = $1 AND id = $2"
 	addOperationSQL  = "INSERT INTO operations (" + operationColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (id) DO NOTHING`
-	// Taking an operation changes its version: whoever had it before, and was too slow, saves nothing more.
+	// Taking an operation changes its version, so that a slow former holder can no longer save.
 	takeOperationSQL = `
 		UPDATE operations SET taken_until = $1, version = version + 1
 		WHERE id = (
@@ -78,7 +78,7 @@ func (s operations) FindOperations(ctx context.Context, t tenant.ID, p engine.Pa
 	return engine.OperationPage{Operations: out.Rows, Next: out.Next, Total: out.Total}, err
 }
 
-// TakeOperation hands out, for ttl, the running operation that nobody has and that was saved the longest ago.
+// TakeOperation hands out, for ttl, the running operation without a holder that was saved longest ago.
 func (s operations) TakeOperation(ctx context.Context, ttl time.Duration) (out job.Operation, err error) {
 	err = s.db.Write(ctx, "take an operation", func(tx Tx) error {
 		now, err := tx.Now()
@@ -91,7 +91,7 @@ func (s operations) TakeOperation(ctx context.Context, ttl time.Duration) (out j
 	return out, err
 }
 
-// SaveOperation stores how far an operation has come under the version it has, and returns it with the next one.
+// SaveOperation stores the progress of an operation under its version, and returns it with the next one.
 func (s operations) SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (out job.Operation, err error) {
 	err = s.db.Write(ctx, "save an operation", func(tx Tx) error {
 		var until time.Time

@@ -16,7 +16,7 @@ func (s tallies) Revisions(ctx context.Context, now job.Job, before, limit int) 
 	err = s.db.Read(ctx, "list revisions", func(tx Tx) error {
 		out = nil
 		payload := now.Payload
-		// All are read, from the latest on: a revision with the payload of the one after it is stored without.
+		// All are read, newest first: a revision with the same payload as the next one is stored without it.
 		return tx.Query(func(r Row) error {
 			x := engine.Revision{Job: job.Job{ID: now.ID, Tenant: now.Tenant, CreatedAt: now.CreatedAt}}
 			j := &x.Job

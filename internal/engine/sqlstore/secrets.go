@@ -23,7 +23,7 @@ const (
 		ON CONFLICT (tenant, name) DO UPDATE SET version = secrets.version + 1, updated_at = excluded.updated_at, key_id = excluded.key_id,
 			sealed = excluded.sealed, expires_at = NULL
 		RETURNING ` + secretColumns
-	// A secret that came and went is known by what it left behind.
+	// A secret that was added and removed is known by what it left behind.
 	secretStampSQL = `SELECT count(*), CAST(coalesce(sum(version), 0) AS bigint), max(updated_at),
 		(SELECT /*postgres: count(*)*//*sqlite: coalesce(max(rowid), 0)*/ FROM past_secrets /*sqlite: INDEXED BY past_secrets_whose*/ WHERE tenant = $1 AND job IS NULL),
 		(SELECT max(dropped_at) FROM past_secrets WHERE tenant = $1 AND job IS NULL)` + namedSecrets
@@ -86,7 +86,7 @@ func (s secrets) Secrets(ctx context.Context, t tenant.ID) ([]engine.Secret, err
 	return readAll(ctx, s.db, "list secrets", scanSecret, "SELECT "+secretColumns+namedSecrets+" ORDER BY name", string(t))
 }
 
-// SealedSecrets lists the same with their values, and the stamp that they have.
+// SealedSecrets lists the same with their values, and their stamp.
 func (s secrets) SealedSecrets(ctx context.Context, t tenant.ID) (out []engine.Secret, stamp string, err error) {
 	err = s.db.Ask(ctx, "read secrets", func(tx Tx) (err error) {
 		if stamp, err = secretStamp(tx, t); err != nil { // before the values: a stamp that is too old makes the caller read again
@@ -116,7 +116,7 @@ func secretStamp(tx Tx, t tenant.ID) (string, error) {
 	}, secretStampSQL, string(t))
 }
 
-// PastSecrets lists values that secrets had before they were changed or deleted.
+// PastSecrets lists earlier values of secrets from before they were changed or deleted.
 func (s secrets) PastSecrets(ctx context.Context, t tenant.ID, limit int) (out []engine.Secret, err error) {
 	err = s.db.Ask(ctx, "read what secrets were", func(tx Tx) (err error) {
 		out, err = all(tx, scanSealed, pastSecretsSQL, string(t), limit)

@@ -38,7 +38,7 @@ func scanSignIn(r Row) (x engine.SignIn, err error) {
 	return x, err
 }
 
-// AddSignIn stores a browser's sign-in, and drops what has ended and the oldest beyond the most that are kept.
+// AddSignIn stores a browser's sign-in, and drops ended ones and the oldest beyond the maximum.
 func (s signIns) AddSignIn(ctx context.Context, x engine.SignIn, most int, e *audit.Entry) error {
 	return s.db.Write(ctx, "store a sign-in", func(tx Tx) error {
 		now, err := tx.Now()

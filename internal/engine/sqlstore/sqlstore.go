@@ -1,8 +1,8 @@
-// Package sqlstore keeps settings in any SQL database: keys, secrets, calendars, rules, tenants, the audit log and the
-// rest of engine.Settings. Each table has one implementation here, which every SQL engine embeds.
+// Package sqlstore keeps settings in any SQL database: keys, secrets, calendars, rules, tenants, the audit log and
+// the rest of engine.Settings. Each table has one implementation here, which every SQL engine embeds.
 //
-// Statements are written once, for PostgreSQL and SQLite alike. Where the two differ, the text says so in place: see
-// Dialect. Engines supply a DB, which runs the statements; they keep the hot path for themselves.
+// Statements are written once, for PostgreSQL and SQLite alike. Where the two differ, the text marks both variants:
+// see Dialect. Engines supply a DB, which runs the statements, and implement the hot path themselves.
 //
 // The package never opens a connection, creates no tables and decides no policy.
 package sqlstore
@@ -48,7 +48,7 @@ type Tx interface {
 	Record(e *audit.Entry) error
 	// Settled returns the number of the last audit entry before which none can appear any more.
 	Settled() (int64, error)
-	// Claim takes an idempotency key. If the key was taken before, Claim returns what its request was answered.
+	// Claim claims an idempotency key. If the key was used before, Claim returns the earlier answer.
 	Claim(t tenant.ID, i *engine.Idempotency) (answered engine.Created, known bool, err error)
 }
 
@@ -64,6 +64,7 @@ type OptionalID [16]byte
 type Settings struct {
 	auditLog
 	badges
+	blobs
 	calendars
 	keys
 	notices
@@ -73,12 +74,14 @@ type Settings struct {
 	signing
 	tallies
 	tenants
+	workflows
 }
 
 // Each of these keeps one kind of settings.
 type (
 	auditLog   struct{ db DB }
 	badges     struct{ db DB }
+	blobs      struct{ db DB }
 	calendars  struct{ db DB }
 	keys       struct{ db DB }
 	notices    struct{ db DB }
@@ -88,13 +91,14 @@ type (
 	signing    struct{ db DB }
 	tallies    struct{ db DB }
 	tenants    struct{ db DB }
+	workflows  struct{ db DB }
 )
 
 var _ engine.Settings = Settings{}
 
 // New returns the settings of a database.
 func New(db DB) Settings {
-	return Settings{auditLog{db}, badges{db}, calendars{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}}
+	return Settings{auditLog{db}, badges{db}, blobs{db}, calendars{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}, workflows{db}}
 }
 
 // all collects every row.
@@ -189,7 +193,7 @@ func changeOne(tx Tx, otherwise error, sql string, args ...any) error {
 	return err
 }
 
-// create claims an idempotency key, runs f and stores an audit entry, unless the key's request was answered before.
+// create claims an idempotency key, runs f and stores an audit entry, unless the key was used before.
 func create(ctx context.Context, db DB, doing string, e *audit.Entry, t tenant.ID, i engine.Idempotency, f func(Tx) error) (out engine.Created, err error) {
 	err = db.Write(ctx, doing, func(tx Tx) (err error) {
 		var known bool
@@ -207,8 +211,8 @@ func create(ctx context.Context, db DB, doing string, e *audit.Entry, t tenant.I
 	return out, nil
 }
 
-// Answer claims an idempotency key for a request that changed n things, with what answer makes of n, and stores an audit entry if
-// it changed any. Where the key is known it returns engine.ErrAnswered, which undoes the change.
+// Answer claims an idempotency key for a request that changed n things, with the answer made from n, and stores an
+// audit entry if it changed any. If the key is known it returns engine.ErrAnswered, which rolls back the change.
 func Answer(tx Tx, t tenant.ID, i engine.Idempotency, n int, answer func(n int) []byte, e *audit.Entry, out *engine.Created) error {
 	if n > 0 {
 		if err := record(tx, e); err != nil {

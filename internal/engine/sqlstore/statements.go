@@ -1,6 +1,7 @@
 package sqlstore
 
-// Statements are those that grow with data and must find their rows by an index; each engine's tests look at their plans.
+// Statements lists those that grow with data and must find their rows by an index; each engine's tests check their
+// plans.
 var Statements = map[string]string{
 	"put calendar": putCalendarSQL, "calendar": calendarsSQL + " AND name = $2", "calendars": calendarsSQL + " ORDER BY name",
 	"operation": operationSQL, "save operation": saveOperationSQL, "cancel operation": cancelOperationSQL,
@@ -8,9 +9,14 @@ var Statements = map[string]string{
 	"keep minute": keepMinuteSQL, "minutes": minutesSQL, "keep trace": keepTraceSQL, "traces": tracesSQL,
 	"tenant minutes": tenantMinutesSQL, "job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL,
 	"failures": failuresSQL, "revisions": revisionsSQL, "found secrets": foundSecretsSQL,
+	"writing blob": writingBlobSQL, "end blob": endBlobSQL, "blob": blobSQL, "find blobs": findBlobsSQL, "chunks": chunksSQL, "drop blob": dropBlobSQL, "sweep chunks": sweepChunksSQL, "delete empty blob": deleteEmptySQL,
+	"workflow version": versionSQL, "workflow versions": versionsSQL, "workflow users": usersSQL, "usable job": usableSQL, "drop use": dropUseSQL,
+	"edges": edgesSQL, "edges to": edgesToSQL, "dependants": dependantsSQL, "dependant": dependantSQL, "drop edge": dropEdgeSQL, "drop edges": dropEdgesSQL, "reset tokens": resetSQL,
+	"drop token marks": dropTokenMarks, "token marks": tokenMarksSQL, "put token": putTokenSQL, "marked children": markedChildrenSQL,
+	"free dependent": freeDependent, "waiting child": waitingChildSQL, "taken key": takenKeySQL,
 }
 
-// JobFailures sorts a week of one job's failures, and TakeOperation walks what runs.
+// JobFailures sorts a week of one job's failures, and TakeOperation walks the running ones.
 const (
 	JobFailures   = jobFailuresSQL
 	TakeOperation = takeOperationSQL

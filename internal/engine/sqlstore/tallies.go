@@ -27,7 +27,7 @@ const (
 	jobMonthsSQL     = "SELECT month, days FROM job_months WHERE tenant = $1 AND job = $2 AND month BETWEEN $3 AND $4 ORDER BY month"
 
 	failureColumns = "f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample"
-	// named looks the fingerprint of each failure up, instead of joining all.
+	// named looks up the fingerprint of each failure, instead of joining all.
 	named = ` LEFT JOIN /*postgres: LATERAL (SELECT type, message, sample FROM fingerprints WHERE tenant = f.tenant AND fingerprint = f.fingerprint OFFSET 0) p ON true*/
 		/*sqlite: fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint*/ ORDER BY f.hour DESC`
 	failuresSQL    = "SELECT " + failureColumns + " FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 ORDER BY hour DESC LIMIT $3) f" + named
@@ -35,7 +35,7 @@ const (
 		WHERE tenant = $1 AND hour >= $2 AND job IN ($4, $5) ORDER BY hour DESC LIMIT $3) f` + named
 )
 
-// KeepMinutes stores a server's counts of whole minutes, in place of what it said of them before.
+// KeepMinutes stores a server's counts of whole minutes, replacing its earlier ones.
 func (s tallies) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engine.Minute) error {
 	var rows [][]any
 	for _, m := range ms {
@@ -75,7 +75,8 @@ func (s tallies) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time)
 	return out, err
 }
 
-// KeepDepths stores how much waited and ran in a minute, unless another server has, and reports whether it did.
+// KeepDepths stores how many executions waited and ran in a minute, unless another server has, and reports whether it
+// did.
 func (s tallies) KeepDepths(ctx context.Context, at time.Time, ds []engine.TenantDepths) (kept bool, err error) {
 	minute := at.Truncate(time.Minute)
 	var total []engine.QueueDepth
@@ -97,7 +98,7 @@ func (s tallies) KeepDepths(ctx context.Context, at time.Time, ds []engine.Tenan
 	return kept && err == nil, err
 }
 
-// Depths lists how much waited and ran of a tenant.
+// Depths lists how many executions of a tenant waited and ran.
 func (s tallies) Depths(ctx context.Context, t tenant.ID, from time.Time) (out []engine.DepthMinute, err error) {
 	err = s.db.Read(ctx, "read depths", func(tx Tx) error {
 		out = nil
@@ -135,7 +136,7 @@ func (s tallies) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until
 	return out, err
 }
 
-// Failures lists failures, the latest hours first.
+// Failures lists failures, latest hours first.
 func (s tallies) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
 	sql, args := failuresSQL, []any{string(f.Tenant), since(f.From.Truncate(time.Hour)), limit}
 	if !f.Job.IsZero() {

@@ -49,7 +49,7 @@ func (s tenants) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	}, "SELECT "+tenantColumns+" FROM tenants ORDER BY id")
 }
 
-// UpdateTenant changes a tenant. The instant at which its history became shorter only moves forward.
+// UpdateTenant changes a tenant. The instant at which its history was last shortened only moves forward.
 func (s tenants) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Entry) error {
 	return write(ctx, s.db, "change a tenant", e, func(tx Tx) error {
 		if _, err := tx.Exec("DELETE FROM job_counts WHERE tenant = $1", string(t.ID)); err != nil {
@@ -60,7 +60,7 @@ func (s tenants) UpdateTenant(ctx context.Context, t tenant.Tenant, e *audit.Ent
 	})
 }
 
-// Reaches finds the tenants whose callbacks may go elsewhere than those of the others.
+// Reaches returns the tenants whose callbacks have other rules than most.
 func (s tenants) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
 	var out map[tenant.ID]engine.Reach
 	err := s.db.Read(ctx, "read what callbacks may reach", func(tx Tx) error {
@@ -76,7 +76,7 @@ func (s tenants) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error
 	return out, err
 }
 
-// PauseQueue pauses a queue, in place of any pause before; the zero Pause ends it.
+// PauseQueue sets or replaces the pause of a queue; the zero Pause ends it.
 func (s tenants) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause, e *audit.Entry) error {
 	if p.IsZero() {
 		return s.overQueue(ctx, "resume a queue", e, t, queue, resumeSQL, dropLimitSQL)
@@ -84,7 +84,7 @@ func (s tenants) PauseQueue(ctx context.Context, t tenant.ID, queue string, p jo
 	return exec(ctx, s.db, "pause a queue", e, pauseSQL, string(t), queue, p.At, p.Until, p.By, p.Reason)
 }
 
-// SetLimit stores a limit, in place of any before; a zero one is removed.
+// SetLimit sets or replaces a limit; a zero one is removed.
 func (s tenants) SetLimit(ctx context.Context, l job.Limit, e *audit.Entry) error {
 	if l.IsZero() {
 		return s.overQueue(ctx, "remove a limit", e, l.Tenant, l.Queue, unlimitSQL, dropLimitSQL)

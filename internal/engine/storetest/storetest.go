@@ -1,5 +1,5 @@
-// Package storetest opens engines for the tests of what is built on them: each store is new, has its schema, and is closed and
-// gone at the test's end. Tests of the engines themselves are in their own packages.
+// Package storetest opens engines for the tests of what is built on them: each store is new, has its schema, and is
+// closed and removed at the test's end. Tests of the engines themselves are in their own packages.
 package storetest
 
 import (
@@ -45,13 +45,13 @@ func Postgres(t testing.TB) *postgres.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil { // nothing is missing; it looks for the second wall
+	if err := s.Migrate(t.Context()); err != nil { // nothing is missing; this detects the second wall
 		t.Fatal(err)
 	}
 	return s
 }
 
-// PostgresURL is the address of a new database.
+// PostgresURL returns the address of a new database.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	return postgrestest.Migrated(t, func(ctx context.Context, url string) error {

@@ -1,11 +1,11 @@
-// Package backend reads secrets that are kept outside of the store: in a
-// folder, as Kubernetes and systemd mount them, and in HashiCorp Vault.
+// Package backend reads secrets that are stored elsewhere: in a folder, as Kubernetes and systemd mount them, and in
+// HashiCorp Vault.
 //
 //	${secret:files/db-password}     FOLDER/TENANT/db-password
 //	${secret:vault/shop/db#password}   MOUNT/data/PREFIX/TENANT/shop/db, field password
 //
-// The tenant's id is always a part of the place, put in here and nowhere else,
-// and names cannot lead out of it. No error holds a value or a token.
+// The tenant's id is always a part of the path, added only here, and names cannot lead out of it. No error contains a
+// value or a token.
 package backend
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
-// Files is a folder with a folder for each tenant and in it a file for each secret.
+// Files is a folder with a folder for each tenant, which contains a file for each secret.
 type Files struct{ Folder string }
 
-// Read reads a file. One line break at its end is not a part of the value.
+// Read reads a file. One line break at its end is not part of the value.
 func (f Files) Read(_ context.Context, t tenant.ID, p secret.Path) (string, error) {
 	if p.Field != "" || !secret.Segment(string(t)) {
 		return "", secret.ErrMissing // a file has no fields
 	}
-	root, err := os.OpenRoot(f.Folder) // symbolic links may not lead out of it
+	root, err := os.OpenRoot(f.Folder) // so that symbolic links cannot lead out of it
 	if err != nil {
 		return "", &secret.Away{Err: f.failed(err)}
 	}
@@ -58,7 +58,7 @@ func (f Files) failed(err error) error {
 	return fmt.Errorf("the secret backend files (%s) cannot be read: %w", f.Folder, plain(err))
 }
 
-// plain is an error without the path that is named already.
+// plain returns an error without the path, which is named already.
 func plain(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -21,9 +21,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
-// How Vault is asked.
+// How Vault is queried.
 const (
-	vaultTimeout = 3 * time.Second // of one request: claims wait for it
+	vaultTimeout = 3 * time.Second // for one request: claims wait for it
 	maxAnswer    = 1 << 20
 )
 
@@ -34,16 +34,16 @@ const (
 	AuthKubernetes = "kubernetes"
 )
 
-// VaultConfig says where Vault is and how to sign in.
+// VaultConfig configures where Vault is and how to sign in.
 type VaultConfig struct {
 	Address   string // such as https://vault.internal:8200
 	Mount     string // of the key-value store, version 2
 	Prefix    string // of the paths, before the tenant's id
 	Namespace string // of Vault Enterprise
-	CAFile    string // trusted in place of the system's authorities
+	CAFile    string // trusted in place of the system's CAs
 
 	Auth       string // AuthToken and so on
-	AuthPath   string // where the method is mounted; empty: by its name
+	AuthPath   string // where the method is mounted; empty: under its own name
 	Token      string // for AuthToken; empty: it is in Credential
 	Role       string // role_id, or the role for AuthKubernetes
 	Credential string // file of the token, of the secret_id, or of the service account's token
@@ -60,7 +60,7 @@ type Vault struct {
 	until time.Time // guarded by mu: when to sign in again
 }
 
-// NewVault makes a backend. It asks nothing yet.
+// NewVault makes a backend. It sends no request yet.
 func NewVault(c VaultConfig) (*Vault, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -116,7 +116,7 @@ func (v *Vault) Read(ctx context.Context, t tenant.ID, p secret.Path) (string, e
 	return string(raw), nil // a number, or a document
 }
 
-// authorized asks with a token, and once more with a new one where it is refused.
+// authorized sends a request with a token, and retries with a new one if it is refused.
 func (v *Vault) authorized(ctx context.Context, path string, answer any) (int, error) {
 	for again := range 2 {
 		token, err := v.signIn(ctx, again > 0)
@@ -131,7 +131,7 @@ func (v *Vault) authorized(ctx context.Context, path string, answer any) (int, e
 	return 0, nil
 }
 
-// signIn is a token to ask with.
+// signIn returns a token for requests.
 func (v *Vault) signIn(ctx context.Context, fresh bool) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +174,8 @@ func (v *Vault) signIn(ctx context.Context, fresh bool) (string, error) {
 	return v.token, nil
 }
 
-// given is the token of the settings. A file is read again each minute, or when its token was refused. The caller holds mu.
+// given returns the token of the settings. A file is read again each minute, or when its token was refused. The
+// caller holds mu.
 func (v *Vault) given() (string, error) {
 	if v.cfg.Token != "" {
 		return v.cfg.Token, nil
@@ -223,7 +224,7 @@ func (v *Vault) ask(ctx context.Context, method, path, token string, body, answe
 	switch {
 	case errors.As(err, &broke) || err != nil && ctx.Err() != nil:
 		return 0, &secret.Away{Err: v.failed(err)}
-	case err != nil: // one that is too long is of this path only
+	case err != nil: // an error about its length concerns only this path
 		return 0, v.failed(errors.New("its answer is not what Vault answers"))
 	}
 	return w.StatusCode, nil
@@ -237,7 +238,7 @@ func (v *Vault) failed(err error) error {
 	return fmt.Errorf("the secret backend vault (%s) could not be reached: %w", v.cfg.Address, err)
 }
 
-// refused is the failure of a request with another status. Of a path that is forbidden others notice nothing.
+// refused returns the error for another status. A forbidden path does not affect others.
 func (v *Vault) refused(status int) error {
 	err := fmt.Errorf("the secret backend vault (%s) answered %d %s", v.cfg.Address, status, http.StatusText(status))
 	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {
@@ -246,7 +247,7 @@ func (v *Vault) refused(status int) error {
 	return err
 }
 
-// readOne reads a file of one text.
+// readOne reads a file with one text.
 func readOne(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	return strings.TrimSpace(string(data)), err

@@ -3,14 +3,14 @@
 export type Pagination = { limit: number; total: number; total_is_estimate?: boolean; next_cursor: string | null; partial?: boolean };
 export type Json = unknown;
 
-export type ScheduleType = "IMMEDIATE" | "ONE_TIME" | "CRON" | "INTERVAL";
+export type ScheduleType = "IMMEDIATE" | "ONE_TIME" | "CRON" | "INTERVAL" | "MANUAL";
 export type JobStatus = "ACTIVE" | "PAUSED" | "COMPLETED" | "DELETED";
 export type ExecutionStatus = "WAITING" | "PENDING" | "RUNNING" | "RETRYING" | "CANCELLING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELLED" | "SKIPPED" | "EXPIRED";
 export const executionStatuses: ExecutionStatus[] = ["WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING", "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"];
 export const finalStatuses: ExecutionStatus[] = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"];
 export const triggers = ["api", "schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"];
 export const jobStatuses: JobStatus[] = ["ACTIVE", "PAUSED", "COMPLETED", "DELETED"];
-export const scheduleTypes: ScheduleType[] = ["IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"];
+export const scheduleTypes: ScheduleType[] = ["IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL", "MANUAL"];
 
 export type Schedule = {
   type: ScheduleType; scheduled_time?: string; cron_expression?: string; timezone?: string; day?: "vixie" | "or" | "and"; every?: string;
@@ -18,7 +18,7 @@ export type Schedule = {
 };
 export type JobSchedule = Schedule & { description?: string; next_run_at: string | null; last_run_at: string | null };
 export type Expect = { status?: number[]; body_contains?: string | null };
-export type TargetKind = "http" | "command" | "worker" | "simulate";
+export type TargetKind = "http" | "command" | "worker" | "simulate" | "workflow";
 export type JobTarget = {
   target: TargetKind; callback_url?: string; method?: string; headers: Record<string, string>; payload: Json; timeout_seconds: number;
   stall_timeout_seconds: number | null; total_timeout_seconds: number | null; expect: Expect | null; follow_redirects: boolean;
@@ -66,7 +66,7 @@ export type Explanation = {
   execution_id: string; job_id: string; status: ExecutionStatus; code: string; summary: string; since: string | null; estimated_start: string | null;
   details: {
     until?: string; attempt: number; max_attempts: number; error?: ExecutionError; exit_code?: number; reason?: string; worker_id?: string; progress?: Progress;
-    needs?: { target: string; kind?: string; queue: string; labels: string[] }; lacks?: string[]; workers?: number; matching_workers?: number; slots?: number; busy_slots?: number;
+    needs?: { target: string; kind?: string; queue: string; labels: string[] }; lacks?: string[]; workflow_run_id?: string; node?: string; item?: number; workers?: number; matching_workers?: number; slots?: number; busy_slots?: number;
     limit?: { scope: string; queue?: string; concurrency_key?: string; max_concurrent?: number; current?: number; rate_limit?: RateLimit }; ahead?: number; ahead_is_minimum?: boolean;
   };
 };
@@ -117,6 +117,6 @@ export type Change = {
   at: string;
   type:
     | "execution.created" | "execution.started" | "execution.retrying" | "execution.released" | "execution.cancelling" | "execution.finished"
-    | "job.created" | "job.changed" | "job.paused" | "job.deleted" | "worker.joined" | "worker.draining" | "worker.left";
-  execution_id?: string; job_id?: string; worker_id?: string; status?: string;
+    | "job.created" | "job.changed" | "job.paused" | "job.deleted" | "run.changed" | "worker.joined" | "worker.draining" | "worker.left";
+  execution_id?: string; job_id?: string; workflow_run_id?: string; worker_id?: string; status?: string;
 };

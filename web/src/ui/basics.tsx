@@ -44,6 +44,7 @@ const states: Record<string, [Tone, Shape, string]> = {
   CANCELLED: ["calm", "bar", "Cancelled"],
   SKIPPED: ["calm", "dash", "Skipped"],
   EXPIRED: ["calm", "clock", "Expired"],
+  NOT_RUN: ["calm", "bar", "Not run"],
   LOST: ["bad", "triangle", "Lost"],
   PARKED: ["busy", "clock", "Waiting for its target"],
   ACTIVE: ["good", "disc", "Active"],
@@ -56,6 +57,7 @@ const states: Record<string, [Tone, Shape, string]> = {
   CORDONED: ["warn", "bar", "Cordoned"],
   DEAD: ["bad", "cross", "Dead"],
   LATE: ["warn", "triangle", "Late"],
+  BLOCKED: ["bad", "bar", "Blocked"],
   ATTEMPTS_EXHAUSTED: ["bad", "again", "Attempts exhausted"],
   NOT_RETRYABLE: ["bad", "bar", "Not retryable"],
   POISON: ["bad", "triangle", "Poison"],
@@ -79,6 +81,9 @@ const shapes: Record<Shape, ReactNode> = {
   square: <rect x="2.5" y="2.5" width="7" height="7" rx="1" fill="currentColor" />,
   triangle: <path d="M6 1.8 10.6 10H1.4z" fill="currentColor" />,
 };
+
+/** glyphOf is the shape of a state, 12 by 12, for drawings. */
+export const glyphOf = (state: string): ReactNode => shapes[states[state]?.[1] ?? "ring"];
 
 /** State is a status as shape, colour and word. word says something else than the status itself. */
 export function State({ of, word, tip }: { of: string; word?: string; tip?: string }) {

@@ -6,6 +6,7 @@ const paths = {
   bell: <path d="M8 2a3.7 3.7 0 0 0-3.7 3.7V9L2.8 11.7h10.4L11.7 9V5.7A3.7 3.7 0 0 0 8 2zM6.7 13.6a1.4 1.4 0 0 0 2.6 0" />,
   now: <path d="M1.5 8.5h3l2-5 3 9 2-5h3" />,
   jobs: <path d="M2.5 4h11M2.5 8h11M2.5 12h7" />,
+  workflows: <path d="M1.5 6h4v4h-4zM10.5 2h4v4h-4zM10.5 10h4v4h-4zM5.5 8H8M8 4v8M8 4h2.5M8 12h2.5" />,
   executions: <path d="M5 3.2v9.6l7.5-4.8z" />,
   "dead-letters": <path d="M2 4.5h12v8H2zM2 5l6 4.5L14 5M5.5 2h5" />,
   queues: <path d="M2 3.5h12M2 7h12M4 10.5h8M6 14h4" />,

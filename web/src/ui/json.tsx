@@ -63,7 +63,7 @@ export function JsonEditor({ label, value, onChange, rows = 8, hint, refused }: 
         <textarea id={id} value={value} onChange={(e) => onChange(e.target.value)} spellCheck={false} autoComplete="off" autoCapitalize="off" aria-invalid={(wrong ?? refused) !== undefined} aria-describedby={id + "-about"} />
       </div>
       <span id={id + "-about"} className={(wrong ?? refused) ? "wrong" : "hint"} role="status">
-        {wrong ? "Not JSON: " + wrong : (refused ?? hint)}
+        {wrong ? "Invalid JSON: " + wrong : (refused ?? hint)}
       </span>
     </div>
   );

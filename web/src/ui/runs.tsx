@@ -17,7 +17,7 @@ export function runsSentence(runs: Run[]): string {
 }
 
 /** RunsStrip takes the newest first, as the API gives them, and shows the newest at the right. It is one stop of Tab; arrows go from bar to bar. */
-export function RunsStrip({ runs, max = 30, links = true }: { runs: Run[]; max?: number; links?: boolean }) {
+export function RunsStrip({ runs, max = 30, links = true, to = (id) => "/executions/" + id }: { runs: Run[]; max?: number; links?: boolean; to?: (id: string) => string }) {
   const shown = runs.slice(0, max).reverse();
   const longest = Math.max(1, ...shown.map((r) => r.duration_ms ?? 0));
   const box = useRef<SVGSVGElement>(null);
@@ -43,7 +43,7 @@ export function RunsStrip({ runs, max = 30, links = true }: { runs: Run[]; max?:
         const bar = <Bar status={r.status} x={x} tall={tall} />;
         const tip = `${wordOf(r.status)}${r.duration_ms === null ? "" : ", " + duration(r.duration_ms)}\n${r.scheduled_time.replace("T", " ")}`;
         return links ? (
-          <Link key={r.execution_id} to={"/executions/" + r.execution_id} tabIndex={r.execution_id === stop ? 0 : -1} onFocus={() => setAt(r.execution_id)} data-tip={tip} aria-label={tip}>
+          <Link key={r.execution_id} to={to(r.execution_id)} tabIndex={r.execution_id === stop ? 0 : -1} onFocus={() => setAt(r.execution_id)} data-tip={tip} aria-label={tip}>
             <rect x={x} y={0} width={w + 1} height={h} fill="transparent" />
             {bar}
           </Link>

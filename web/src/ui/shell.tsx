@@ -20,6 +20,7 @@ export type NavEntry = { path: string; label: string; icon: IconName; key?: stri
 export const nav: NavEntry[] = [
   { path: "/", label: "Now", icon: "now", key: "n" },
   { path: "/jobs", label: "Jobs", icon: "jobs", key: "j" },
+  { path: "/workflows", label: "Workflows", icon: "workflows", key: "o" },
   { path: "/executions", label: "Executions", icon: "executions", key: "r" },
   { path: "/dead-letters", label: "Dead letters", icon: "dead-letters", key: "d" },
   { path: "/queues", label: "Queues", icon: "queues", key: "q" },
@@ -52,8 +53,8 @@ export function Shell({ children }: { children: ReactNode }) {
   const nextTheme = () => setTheme(theme === "system" ? "dark" : theme === "dark" ? "light" : "system");
 
   useHotkeys([
-    { keys: "mod+k", label: "Go to, or do", run: () => setPalette(true) },
-    { keys: "?", label: "These keys", run: () => setHelp(true) },
+    { keys: "mod+k", label: "Search and commands", run: () => setPalette(true) },
+    { keys: "?", label: "Keyboard shortcuts", run: () => setHelp(true) },
     { keys: ".", label: "Live updates on or off", run: flip },
     { keys: "z", label: "Zone: UTC, local, the job's", run: nextZone },
     ...nav.flatMap((n) => (n.key ? [{ keys: "g " + n.key, label: "Go to " + n.label, run: () => navigate(n.path) }] : [])),
@@ -101,7 +102,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <div className="topbar" role="banner">
           <Button kind="ghost" className="burger" icon={open ? "close" : "menu"} aria-label="Screens" aria-expanded={open} onClick={() => setOpen(!open)} />
           <button type="button" className="find" onClick={() => setPalette(true)}>
-            <span>Go to, or do</span>
+            <span>Search and commands</span>
             <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}</kbd>
           </button>
           <Button kind="ghost" aria-pressed={on} tip={words[liveState] + "\nSwitch with ."} onClick={flip}>

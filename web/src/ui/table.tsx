@@ -176,7 +176,7 @@ function Partial<T>({ page, faster }: { page: Page<T>; faster: string | undefine
       )}
       {page.next && (
         <Button kind="primary" small onClick={page.next}>
-          Search on
+          Continue searching
         </Button>
       )}
     </div>

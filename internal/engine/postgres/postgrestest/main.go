@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package that wait as much as they compute: twice as many as usual at once, unless -parallel says how
-// many. It does not return.
+// Main runs the tests of a package that wait as much as they compute: twice as many as usual at once, unless
+// -parallel is set. It does not return.
 func Main(m *testing.M) {
 	flag.Parse()
 	said := false

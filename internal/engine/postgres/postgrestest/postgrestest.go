@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is the URL of the server that tests use. A connection may take as long as it takes on a machine whose processors
-// are needed elsewhere: how soon a server that does not answer is given up is the subject of few tests, which say so.
+// Server returns the URL of the server that tests use. Connecting may take as long as it takes on a busy machine:
+// only the few tests that are about unresponsive servers set a limit.
 func Server(t testing.TB) string { return server(t).String() }
 
 func server(t testing.TB) *url.URL {
@@ -40,7 +40,7 @@ func server(t testing.TB) *url.URL {
 	return u
 }
 
-// URL is the address of a new, empty database that is dropped at the test's end.
+// URL returns the address of a new, empty database that is dropped at the test's end.
 func URL(t testing.TB) string {
 	t.Helper()
 	u := server(t)

@@ -23,7 +23,7 @@ func Migrated(t testing.TB, migrate func(ctx context.Context, url string) error)
 	return Prepared(t, "migrated", migrate)
 }
 
-// Prepared is like Migrated for a database that is made ready in another way, which has a name.
+// Prepared is like Migrated for a database that is prepared in another, named way.
 func Prepared(t testing.TB, way string, prepare func(ctx context.Context, url string) error) string {
 	t.Helper()
 	u := server(t)
@@ -35,14 +35,14 @@ func Prepared(t testing.TB, way string, prepare func(ctx context.Context, url st
 	return u.String()
 }
 
-// made remembers which templates this process has seen.
+// made records which templates this process has seen.
 var made struct {
 	sync.Mutex
-	names map[string]string // guarded by Mutex; by their way
+	names map[string]string // guarded by Mutex; by kind
 }
 
-// template names a database that was made ready and that nobody connects to; it makes it where it is missing. The name holds a
-// hash of the engine's source, so that a change of a migration, or of what runs them, makes another.
+// template returns the name of a prepared database that nobody connects to; it creates it if missing. The name
+// contains a hash of the engine's source, so that a change of a migration, or of what runs them, creates another.
 func template(t testing.TB, way string, prepare func(ctx context.Context, url string) error) string {
 	t.Helper()
 	made.Lock()
@@ -59,7 +59,7 @@ func template(t testing.TB, way string, prepare func(ctx context.Context, url st
 	}
 	defer c.Close(ctx)
 	name := "carillon_template_" + way + "_" + sourceHash(t)
-	// Packages are tested side by side: one makes it, the others wait.
+	// Packages are tested in parallel: one creates it, the others wait.
 	if _, err := c.Exec(ctx, "SELECT pg_advisory_lock(7272, 1)"); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func template(t testing.TB, way string, prepare func(ctx context.Context, url st
 		if err := prepare(ctx, u.String()); err != nil {
 			t.Fatalf("prepare the template: %v", err)
 		}
-		// What prepare left behind may still be connected for a moment.
+		// Connections of prepare may still be open for a moment.
 		for _, sql := range []string{"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '" + draft + "'", "ALTER DATABASE " + draft + " RENAME TO " + name} {
 			if _, err := c.Exec(ctx, sql); err != nil {
 				t.Fatalf("%s: %v", sql, err)
@@ -92,7 +92,7 @@ func template(t testing.TB, way string, prepare func(ctx context.Context, url st
 	return name
 }
 
-// sourceHash is a hash of the engine's migrations and code.
+// sourceHash returns a hash of the engine's migrations and code.
 func sourceHash(t testing.TB) string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)

@@ -1,7 +1,7 @@
 -- The schema, by subject:
 --
 --   tenants and keys · jobs and schedules · live work · sessions and leases ·
---   servers · limits · history · statistics · notifications · secrets and
+--   servers · limits · history · workflow runs · statistics · notifications · secrets and
 --   signing · audit log · other settings
 --
 -- Numbers for statuses, states, kinds and triggers are those of package job.
@@ -100,12 +100,13 @@ CREATE TABLE jobs (
 );
 CREATE UNIQUE INDEX jobs_key ON jobs (tenant, key) WHERE key IS NOT NULL AND state <> 4; -- deleting a job frees its key
 CREATE INDEX jobs_paused ON jobs (paused_until) WHERE paused_until IS NOT NULL AND state = 2;
-CREATE INDEX jobs_planned ON jobs (tenant, part, id) WHERE kind <> 1 AND state <> 4; -- counts jobs that may have a plan; IMMEDIATE ones (1) never do
+CREATE INDEX jobs_planned ON jobs (tenant, part, id) WHERE kind <> 1 AND state < 4; -- counts jobs that may have a plan; IMMEDIATE ones (1) never do, nor those of nodes of workflows (state 5)
 -- For lists by name, of paused or deleted jobs, and by type. The many IMMEDIATE
--- jobs are left out of the last: few people ask for them.
+-- jobs are left out of the last: few people ask for them. So are jobs of nodes.
 CREATE INDEX jobs_name ON jobs (tenant, name, id);
 CREATE INDEX jobs_aside ON jobs (tenant, state, id) WHERE state IN (2, 4);
-CREATE INDEX jobs_kind ON jobs (tenant, kind, id) WHERE kind <> 1;
+CREATE INDEX jobs_workflows ON jobs (tenant, id) WHERE substring(target FROM 1 FOR 15) = '\x7b226b223a22776f726b666c6f7722'::bytea; -- engine.WorkflowMark
+CREATE INDEX jobs_kind ON jobs (tenant, kind, id) WHERE kind <> 1 AND state <> 5;
 ALTER TABLE jobs ADD PRIMARY KEY (tenant, id);
 
 -- The part of a job that changes each time it fires, so that firing does not
@@ -220,7 +221,7 @@ CREATE TABLE live (
 	priority      smallint NOT NULL,
 	part          smallint NOT NULL,
 	trigger       smallint NOT NULL,
-	hold          smallint NOT NULL DEFAULT 0,
+	hold          smallint NOT NULL DEFAULT 0, -- 1: its job is paused; 2: it waits for the jobs that its job depends on
 	tally         boolean NOT NULL DEFAULT true, -- counted in job_stats when it ends
 	tries         int NOT NULL DEFAULT 0, -- failures that used up a retry
 	lost          int NOT NULL DEFAULT 0, -- leases that ended without a result
@@ -259,7 +260,9 @@ CREATE INDEX live_lane ON live (lane, group_key, priority, due_at, id) WHERE lan
 CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
 CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX live_parked ON live (parked_until) WHERE parked_until IS NOT NULL;
+CREATE INDEX live_dependent ON live (job, scheduled_at) WHERE hold = 2;
 CREATE INDEX live_tenant ON live (tenant, scheduled_at, id) WHERE priority > 0; -- for lists; true for every row; see plans.go
+CREATE INDEX live_runs ON live (tenant, scheduled_at, id) WHERE class = 'workflow'; -- runs that wait to begin, and those that have
 
 -- Executions that were created together and have not needed a row of their own
 -- since: one row for up to 32. They are the first executions of one-off jobs and
@@ -362,7 +365,7 @@ CREATE TABLE servers (
 	started_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
 	deposed    boolean NOT NULL DEFAULT false,
-	hungry     boolean NOT NULL,
+	waiting    boolean NOT NULL,
 	slots      integer NOT NULL,
 	id         uuid PRIMARY KEY,
 	host       text NOT NULL,
@@ -559,6 +562,133 @@ CREATE TABLE traces (
 	parent text COLLATE "C" NOT NULL -- a traceparent
 );
 CREATE INDEX traces_at ON traces (at);
+
+-- ── Workflow runs ───────────────────────────────────────────────────────────
+
+-- A run is the execution of a job whose target is a workflow; its id is that of
+-- the first attempt's execution. state holds where every node stands, as package
+-- workflow writes it. Every change locks the row and adds 1 to seq.
+CREATE TABLE runs (
+	begun_at     timestamptz NOT NULL,
+	ended_at     timestamptz,
+	scheduled_at timestamptz NOT NULL,
+	seq          bigint NOT NULL,
+	token        bigint NOT NULL, -- under which its execution is held
+	id           uuid PRIMARY KEY,
+	execution    uuid NOT NULL, -- of its current attempt
+	workflow     uuid NOT NULL,
+	version      int NOT NULL,
+	attempt      int NOT NULL,
+	status       smallint NOT NULL,
+	tenant       text COLLATE "C" NOT NULL,
+	state        bytea NOT NULL,
+	input        bytea,
+	output       bytea,
+	ending       bytea
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE UNIQUE INDEX runs_execution ON runs (execution);
+CREATE INDEX runs_tenant ON runs (tenant, scheduled_at, id);
+CREATE INDEX runs_workflow ON runs (tenant, workflow, scheduled_at, id);
+CREATE INDEX runs_ended ON runs (tenant, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_open ON runs (begun_at) WHERE ended_at IS NULL;
+
+-- Earlier attempts of runs that were retried.
+CREATE TABLE run_attempts (
+	execution uuid PRIMARY KEY,
+	run       uuid NOT NULL,
+	tenant    text COLLATE "C" NOT NULL
+);
+CREATE INDEX run_attempts_run ON run_attempts (run);
+
+-- The executions of nodes. place is the node's number times 2^24, plus the number
+-- of the map's item, counted from 1; 0: the node is no map. status is 0 until the
+-- run knows how the execution ended.
+CREATE TABLE run_members (
+	created_at  timestamptz NOT NULL,
+	started_at  timestamptz,
+	finished_at timestamptz,
+	place       bigint NOT NULL,
+	execution   uuid PRIMARY KEY,
+	run         uuid NOT NULL,
+	attempt     int NOT NULL, -- of the run
+	status      smallint NOT NULL DEFAULT 0,
+	tenant      text COLLATE "C" NOT NULL,
+	target      bytea -- what it runs, where templates changed the job's
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX run_members_run ON run_members (run, place, attempt); -- a node starts once in each attempt of its run
+
+-- Ends of members that their runs do not know of yet, written in the commit that
+-- ended them. The place -1 says that the run itself is to be cancelled.
+CREATE TABLE run_marks (
+	started_at  timestamptz,
+	finished_at timestamptz NOT NULL,
+	place       bigint NOT NULL,
+	execution   uuid NOT NULL,
+	run         uuid NOT NULL,
+	status      smallint NOT NULL,
+	tenant      text COLLATE "C" NOT NULL,
+	result      bytea,
+	ending      bytea,
+	PRIMARY KEY (execution, place)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX run_marks_run ON run_marks (run, finished_at);
+CREATE INDEX run_marks_age ON run_marks (finished_at);
+CREATE INDEX run_marks_asked ON run_marks (run) WHERE place < 0; -- of what is asked of runs themselves, to find it at once
+
+-- Results and errors of nodes, where another node reads them.
+CREATE TABLE run_results (
+	place  bigint NOT NULL,
+	run    uuid NOT NULL,
+	tenant text COLLATE "C" NOT NULL,
+	result bytea,
+	ending bytea,
+	PRIMARY KEY (run, place)
+);
+
+-- When maps and waits began and ended: they have no execution of their own that
+-- says so.
+CREATE TABLE run_spans (
+	started_at  timestamptz NOT NULL,
+	finished_at timestamptz,
+	place       bigint NOT NULL,
+	run         uuid NOT NULL,
+	tenant      text COLLATE "C" NOT NULL,
+	PRIMARY KEY (run, place)
+);
+
+-- What runs wait for: timers, approvals, events, deadlines of nodes and, as node
+-- -1, of the run.
+CREATE TABLE run_waits (
+	begun_at timestamptz NOT NULL,
+	wake_at  timestamptz, -- when somebody must look at it
+	until_at timestamptz, -- when it has taken too long
+	run      uuid NOT NULL,
+	node     int NOT NULL,
+	kind     smallint NOT NULL,
+	tenant   text COLLATE "C" NOT NULL,
+	event    text COLLATE "C" NOT NULL,
+	digest   bytea NOT NULL, -- of match, for the index; empty: any event matches
+	match    bytea,
+	votes    bytea,
+	PRIMARY KEY (run, node, kind)
+);
+CREATE INDEX run_waits_wake ON run_waits (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX run_waits_event ON run_waits (tenant, event, digest, run) WHERE kind = 3;
+CREATE INDEX run_waits_approval ON run_waits (tenant, begun_at, run) WHERE kind = 2;
+
+-- Events of the last day, for waits that begin after them.
+CREATE TABLE run_events (
+	at      timestamptz NOT NULL,
+	id      uuid PRIMARY KEY,
+	tenant  text COLLATE "C" NOT NULL,
+	event   text COLLATE "C" NOT NULL,
+	digest  bytea NOT NULL, -- of match, for the index
+	match   bytea,
+	payload bytea
+);
+CREATE INDEX run_events_event ON run_events (tenant, event, at);
+CREATE INDEX run_events_match ON run_events (tenant, event, digest, at);
+CREATE INDEX run_events_at ON run_events (at);
 
 -- ── Statistics ──────────────────────────────────────────────────────────────
 
@@ -774,6 +904,33 @@ CREATE TABLE signing_secrets (
 	PRIMARY KEY (tenant, id)
 );
 
+-- ── Blobs ───────────────────────────────────────────────────────────────────
+
+-- Objects such as artifacts, where the store itself holds them: see package
+-- blob. An object is written chunk by chunk, appears under its name in one
+-- commit, and is taken out of sight before its chunks are deleted.
+CREATE TABLE blobs (
+	id     uuid NOT NULL,
+	at     timestamptz NOT NULL, -- when writing began
+	size   bigint NOT NULL,
+	state  smallint NOT NULL, -- 0: being written, 1: whole, 2: being deleted
+	tenant text COLLATE "C" NOT NULL, -- '': of the installation
+	name   text COLLATE "C" NOT NULL
+);
+CREATE UNIQUE INDEX blobs_name ON blobs (name) WHERE state = 1;
+CREATE INDEX blobs_left ON blobs (at) WHERE state <> 1;
+ALTER TABLE blobs ADD PRIMARY KEY (id);
+
+CREATE TABLE blob_chunks (
+	blob   uuid NOT NULL,
+	n      int NOT NULL, -- all chunks but the last have the same size
+	sum    bigint NOT NULL, -- CRC-32C
+	tenant text COLLATE "C" NOT NULL,
+	data   bytea NOT NULL,
+	PRIMARY KEY (blob, n)
+);
+ALTER TABLE blob_chunks ALTER COLUMN data SET STORAGE EXTERNAL; -- what it holds is compressed already
+
 -- ── Audit log ───────────────────────────────────────────────────────────────
 
 -- Every change that someone requested: written with the change, never updated.
@@ -853,3 +1010,53 @@ CREATE TABLE badges (
 	PRIMARY KEY (tenant, id)
 );
 CREATE UNIQUE INDEX badges_hash ON badges (hash);
+
+-- Versions of the definitions of workflows; a row never changes. A workflow is a
+-- job, whose target names its current version. jobs has 16 bytes for each node:
+-- the job that it runs, or zeros.
+CREATE TABLE workflow_versions (
+	created_at timestamptz NOT NULL,
+	workflow   uuid NOT NULL,
+	version    int NOT NULL,
+	tenant     text COLLATE "C" NOT NULL,
+	by_whom    text NOT NULL,
+	definition bytea NOT NULL, -- JSON
+	jobs       bytea NOT NULL,
+	layout     bytea NOT NULL DEFAULT '', -- how the graph is drawn; empty: not known
+	PRIMARY KEY (tenant, workflow, version)
+);
+
+-- Which jobs, and other workflows, the current versions of workflows use.
+CREATE TABLE workflow_uses (
+	job      uuid NOT NULL,
+	workflow uuid NOT NULL,
+	tenant   text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, job, workflow)
+);
+
+-- Which jobs other jobs depend on. token is the newest execution of the parent
+-- that counts and that the child has not fired by.
+CREATE TABLE job_edges (
+	token_at timestamptz, -- when it ended
+	child    uuid NOT NULL,
+	parent   uuid NOT NULL,
+	token    uuid, -- NULL: there is none
+	tenant   text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, child, parent)
+);
+CREATE INDEX job_edges_parent ON job_edges (parent); -- after the key, which statements that look for parents must not use
+
+-- Ends of executions that a dependent job does not know of yet, written in the
+-- commit that ended them. A mark whose execution is the child itself asks to look
+-- at the child again: it was changed or resumed.
+CREATE TABLE edge_marks (
+	at        timestamptz NOT NULL,
+	child     uuid NOT NULL,
+	execution uuid NOT NULL,
+	parent    uuid NOT NULL,
+	status    smallint NOT NULL,
+	tenant    text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX edge_marks_child ON edge_marks (child, at, execution);
+CREATE INDEX edge_marks_age ON edge_marks (at);
+ALTER TABLE edge_marks ADD PRIMARY KEY (child, execution);

@@ -1,7 +1,7 @@
 -- The schema, by subject:
 --
 --   tenants and keys · jobs and schedules · live work · sessions and leases ·
---   limits · history · statistics · notifications · secrets and signing ·
+--   limits · history · workflow runs · statistics · notifications · secrets and signing ·
 --   audit log · other settings
 --
 -- Numbers for statuses, states, kinds and triggers are those of package job.
@@ -82,12 +82,13 @@ CREATE TABLE jobs (
 ) WITHOUT ROWID, STRICT;
 CREATE UNIQUE INDEX jobs_key ON jobs (tenant, key) WHERE key IS NOT NULL AND state <> 4; -- deleting a job frees its key
 CREATE INDEX jobs_paused ON jobs (paused_until) WHERE paused_until IS NOT NULL AND state = 2;
-CREATE INDEX jobs_planned ON jobs (tenant, id) WHERE kind <> 1 AND state <> 4; -- counts jobs that may have a plan; IMMEDIATE ones (1) never do
+CREATE INDEX jobs_planned ON jobs (tenant, id) WHERE kind <> 1 AND state < 4; -- counts jobs that may have a plan; IMMEDIATE ones (1) never do, nor those of nodes of workflows (state 5)
 -- For lists by name, of paused or deleted jobs, and by type. The many IMMEDIATE
--- jobs are left out of the last: few people ask for them.
+-- jobs are left out of the last: few people ask for them. So are jobs of nodes.
 CREATE INDEX jobs_name ON jobs (tenant, name, id);
 CREATE INDEX jobs_aside ON jobs (tenant, state, id) WHERE state IN (2, 4);
-CREATE INDEX jobs_kind ON jobs (tenant, kind, id) WHERE kind <> 1;
+CREATE INDEX jobs_workflows ON jobs (tenant, id) WHERE substr(target, 1, 15) = x'7b226b223a22776f726b666c6f7722'; -- engine.WorkflowMark
+CREATE INDEX jobs_kind ON jobs (tenant, kind, id) WHERE kind <> 1 AND state <> 5;
 
 -- The part of a job that changes each time it fires, so that firing does not
 -- rewrite the long row of the job. Only jobs that recur, or that fire once in
@@ -172,7 +173,7 @@ CREATE INDEX idempotency_expired ON idempotency (expires_at);
 CREATE TABLE live (
 	id            BLOB NOT NULL PRIMARY KEY,
 	lease         INTEGER NOT NULL DEFAULT 0,
-	hold          INTEGER NOT NULL DEFAULT 0,
+	hold          INTEGER NOT NULL DEFAULT 0, -- 1: its job is paused; 2: it waits for the jobs that its job depends on
 	due_at        INTEGER NOT NULL,
 	scheduled_at  INTEGER NOT NULL,
 	nonce         INTEGER NOT NULL,
@@ -208,7 +209,9 @@ CREATE INDEX live_lane ON live (part, tenant, class, group_key, priority, due_at
 CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
 CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL AND started_at IS NULL;
 CREATE INDEX live_parked ON live (parked_until) WHERE parked_until IS NOT NULL;
+CREATE INDEX live_dependent ON live (job, scheduled_at) WHERE hold = 2;
 CREATE INDEX live_tenant ON live (tenant, scheduled_at, id) WHERE priority > 0; -- true for every row, so that only lists use it
+CREATE INDEX live_runs ON live (tenant, scheduled_at, id) WHERE class = 'workflow'; -- runs that wait to begin, and those that have
 
 -- ── Sessions and leases ─────────────────────────────────────────────────────
 
@@ -407,6 +410,133 @@ CREATE TABLE traces (
 	parent TEXT NOT NULL -- a traceparent
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX traces_at ON traces (at);
+
+-- ── Workflow runs ───────────────────────────────────────────────────────────
+
+-- A run is the execution of a job whose target is a workflow; its id is that of
+-- the first attempt's execution. state holds where every node stands, as package
+-- workflow writes it. Every change locks the row and adds 1 to seq.
+CREATE TABLE runs (
+	begun_at     INTEGER NOT NULL,
+	ended_at     INTEGER,
+	scheduled_at INTEGER NOT NULL,
+	seq          INTEGER NOT NULL,
+	token        INTEGER NOT NULL, -- under which its execution is held
+	id           BLOB NOT NULL PRIMARY KEY,
+	execution    BLOB NOT NULL, -- of its current attempt
+	workflow     BLOB NOT NULL,
+	version      INTEGER NOT NULL,
+	attempt      INTEGER NOT NULL,
+	status       INTEGER NOT NULL,
+	tenant       TEXT NOT NULL,
+	state        BLOB NOT NULL,
+	input        BLOB,
+	output       BLOB,
+	ending       BLOB
+) WITHOUT ROWID, STRICT;
+CREATE UNIQUE INDEX runs_execution ON runs (execution);
+CREATE INDEX runs_tenant ON runs (tenant, scheduled_at, id);
+CREATE INDEX runs_workflow ON runs (tenant, workflow, scheduled_at, id);
+CREATE INDEX runs_ended ON runs (tenant, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_open ON runs (begun_at) WHERE ended_at IS NULL;
+
+-- Earlier attempts of runs that were retried.
+CREATE TABLE run_attempts (
+	execution BLOB NOT NULL PRIMARY KEY,
+	run       BLOB NOT NULL,
+	tenant    TEXT NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX run_attempts_run ON run_attempts (run);
+
+-- The executions of nodes. place is the node's number times 2^24, plus the number
+-- of the map's item, counted from 1; 0: the node is no map. status is 0 until the
+-- run knows how the execution ended.
+CREATE TABLE run_members (
+	created_at  INTEGER NOT NULL,
+	started_at  INTEGER,
+	finished_at INTEGER,
+	place       INTEGER NOT NULL,
+	execution   BLOB NOT NULL PRIMARY KEY,
+	run         BLOB NOT NULL,
+	attempt     INTEGER NOT NULL, -- of the run
+	status      INTEGER NOT NULL DEFAULT 0,
+	tenant      TEXT NOT NULL,
+	target      BLOB -- what it runs, where templates changed the job's
+) WITHOUT ROWID, STRICT;
+CREATE UNIQUE INDEX run_members_run ON run_members (run, place, attempt); -- a node starts once in each attempt of its run
+
+-- Ends of members that their runs do not know of yet, written in the commit that
+-- ended them. The place -1 says that the run itself is to be cancelled.
+CREATE TABLE run_marks (
+	started_at  INTEGER,
+	finished_at INTEGER NOT NULL,
+	place       INTEGER NOT NULL,
+	execution   BLOB NOT NULL,
+	run         BLOB NOT NULL,
+	status      INTEGER NOT NULL,
+	tenant      TEXT NOT NULL,
+	result      BLOB,
+	ending      BLOB,
+	PRIMARY KEY (execution, place)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX run_marks_run ON run_marks (run, finished_at);
+CREATE INDEX run_marks_age ON run_marks (finished_at);
+CREATE INDEX run_marks_asked ON run_marks (run) WHERE place < 0; -- of what is asked of runs themselves, to find it at once
+
+-- Results and errors of nodes, where another node reads them.
+CREATE TABLE run_results (
+	place  INTEGER NOT NULL,
+	run    BLOB NOT NULL,
+	tenant TEXT NOT NULL,
+	result BLOB,
+	ending BLOB,
+	PRIMARY KEY (run, place)
+) WITHOUT ROWID, STRICT;
+
+-- When maps and waits began and ended: they have no execution of their own that
+-- says so.
+CREATE TABLE run_spans (
+	started_at  INTEGER NOT NULL,
+	finished_at INTEGER,
+	place       INTEGER NOT NULL,
+	run         BLOB NOT NULL,
+	tenant      TEXT NOT NULL,
+	PRIMARY KEY (run, place)
+) WITHOUT ROWID, STRICT;
+
+-- What runs wait for: timers, approvals, events, deadlines of nodes and, as node
+-- -1, of the run.
+CREATE TABLE run_waits (
+	begun_at INTEGER NOT NULL,
+	wake_at  INTEGER, -- when somebody must look at it
+	until_at INTEGER, -- when it has taken too long
+	run      BLOB NOT NULL,
+	node     INTEGER NOT NULL,
+	kind     INTEGER NOT NULL,
+	tenant   TEXT NOT NULL,
+	event    TEXT NOT NULL,
+	digest   BLOB NOT NULL, -- of match, for the index; empty: any event matches
+	match    BLOB,
+	votes    BLOB,
+	PRIMARY KEY (run, node, kind)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX run_waits_wake ON run_waits (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX run_waits_event ON run_waits (tenant, event, digest, run) WHERE kind = 3;
+CREATE INDEX run_waits_approval ON run_waits (tenant, begun_at, run) WHERE kind = 2;
+
+-- Events of the last day, for waits that begin after them.
+CREATE TABLE run_events (
+	at      INTEGER NOT NULL,
+	id      BLOB NOT NULL PRIMARY KEY,
+	tenant  TEXT NOT NULL,
+	event   TEXT NOT NULL,
+	digest  BLOB NOT NULL, -- of match, for the index
+	match   BLOB,
+	payload BLOB
+) WITHOUT ROWID, STRICT;
+CREATE INDEX run_events_event ON run_events (tenant, event, at);
+CREATE INDEX run_events_match ON run_events (tenant, event, digest, at);
+CREATE INDEX run_events_at ON run_events (at);
 
 -- ── Statistics ──────────────────────────────────────────────────────────────
 
@@ -620,6 +750,31 @@ CREATE TABLE signing_secrets (
 	PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID, STRICT;
 
+-- ── Blobs ───────────────────────────────────────────────────────────────────
+
+-- Objects such as artifacts, where the store itself holds them: see package
+-- blob. An object is written chunk by chunk, appears under its name in one
+-- commit, and is taken out of sight before its chunks are deleted.
+CREATE TABLE blobs (
+	id     BLOB NOT NULL PRIMARY KEY,
+	at     INTEGER NOT NULL, -- when writing began
+	size   INTEGER NOT NULL,
+	state  INTEGER NOT NULL, -- 0: being written, 1: whole, 2: being deleted
+	tenant TEXT NOT NULL, -- '': of the installation
+	name   TEXT NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE UNIQUE INDEX blobs_name ON blobs (name) WHERE state = 1;
+CREATE INDEX blobs_left ON blobs (at) WHERE state <> 1;
+
+CREATE TABLE blob_chunks (
+	blob   BLOB NOT NULL,
+	n      INTEGER NOT NULL, -- all chunks but the last have the same size
+	sum    INTEGER NOT NULL, -- CRC-32C
+	tenant TEXT NOT NULL,
+	data   BLOB NOT NULL,
+	PRIMARY KEY (blob, n)
+) STRICT;
+
 -- ── Audit log ───────────────────────────────────────────────────────────────
 
 -- Every change that someone requested: written with the change, never updated.
@@ -693,3 +848,53 @@ CREATE TABLE badges (
 	PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID, STRICT;
 CREATE UNIQUE INDEX badges_hash ON badges (hash);
+
+-- Versions of the definitions of workflows; a row never changes. A workflow is a
+-- job, whose target names its current version. jobs has 16 bytes for each node:
+-- the job that it runs, or zeros.
+CREATE TABLE workflow_versions (
+	tenant     TEXT NOT NULL,
+	workflow   BLOB NOT NULL,
+	version    INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	by_whom    TEXT NOT NULL,
+	definition BLOB NOT NULL, -- JSON
+	jobs       BLOB NOT NULL,
+	layout     BLOB NOT NULL DEFAULT x'', -- how the graph is drawn; empty: not known
+	PRIMARY KEY (tenant, workflow, version)
+) STRICT;
+
+-- Which jobs, and other workflows, the current versions of workflows use.
+CREATE TABLE workflow_uses (
+	tenant   TEXT NOT NULL,
+	job      BLOB NOT NULL,
+	workflow BLOB NOT NULL,
+	PRIMARY KEY (tenant, job, workflow)
+) WITHOUT ROWID, STRICT;
+
+-- Which jobs other jobs depend on. token is the newest execution of the parent
+-- that counts and that the child has not fired by.
+CREATE TABLE job_edges (
+	tenant   TEXT NOT NULL,
+	child    BLOB NOT NULL,
+	parent   BLOB NOT NULL,
+	token    BLOB, -- NULL: there is none
+	token_at INTEGER, -- when it ended
+	PRIMARY KEY (tenant, child, parent)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX job_edges_parent ON job_edges (tenant, parent, child);
+
+-- Ends of executions that a dependent job does not know of yet, written in the
+-- commit that ended them. A mark whose execution is the child itself asks to look
+-- at the child again: it was changed or resumed.
+CREATE TABLE edge_marks (
+	child     BLOB NOT NULL,
+	execution BLOB NOT NULL,
+	tenant    TEXT NOT NULL,
+	parent    BLOB NOT NULL,
+	status    INTEGER NOT NULL,
+	at        INTEGER NOT NULL,
+	PRIMARY KEY (child, execution)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX edge_marks_child ON edge_marks (child, at, execution);
+CREATE INDEX edge_marks_age ON edge_marks (at);

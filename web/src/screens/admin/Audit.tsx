@@ -7,7 +7,7 @@ import { Button, CopyAs, count, Empty, ErrorBox, FilterBar, Head, State, Table, 
 import type { AuditEntry, Verification } from "./types";
 
 const keys: FilterKey[] = [
-  { key: "action", param: "action", hint: "job.delete, or job. for all of a kind", values: ["job.", "job.create", "job.update", "job.delete", "job.pause", "job.resume", "execution.", "dead_letter.", "operation.", "api_key.", "secret.", "signing_secret.", "sign_in.", "notification_rule.", "badge.", "calendar.", "limit.", "tenant.", "worker.drain"] },
+  { key: "action", param: "action", hint: "job.delete, or job. for all job actions", values: ["job.", "job.create", "job.update", "job.delete", "job.pause", "job.resume", "execution.", "dead_letter.", "operation.", "api_key.", "secret.", "signing_secret.", "sign_in.", "notification_rule.", "badge.", "calendar.", "limit.", "tenant.", "worker.drain"] },
   { key: "object", param: "object", hint: "changes to this id or name" },
   { key: "who", param: "principal", hint: "changes by the credential with this name" },
   { key: "key", param: "key_id", hint: "changes by this API key" },
@@ -140,7 +140,7 @@ function Verify() {
     }
   };
   return (
-    <section className={"panel stack tight" + (result ? " admin-verified" + (result.ok ? "" : " bad") : "")} aria-label="Is the record whole?">
+    <section className={"panel stack tight" + (result ? " admin-verified" + (result.ok ? "" : " bad") : "")} aria-label="Is the audit log intact?">
       <div className="row">
         <span className="grow" role="status">
           {busy ? (

@@ -87,7 +87,7 @@ export function Badges() {
             })
           }
         >
-          <p>Wherever it is embedded, the image breaks within a minute. A new badge for the job has another URL.</p>
+          <p>Pages that embed it show a broken image within a minute. A new badge for the job has another URL.</p>
         </Confirm>
       )}
     </>

@@ -142,7 +142,7 @@ function Edit({ c, onClose }: { c: Calendar | undefined; onClose: () => void }) 
             </div>
           </fieldset>
           <div className="formgrid">
-            <TextArea label="Days" value={dates} onChange={setDates} rows={3} mono placeholder="2026-12-28" hint="One a line." wrong={wrong(error, "dates")} />
+            <TextArea label="Days" value={dates} onChange={setDates} rows={3} mono placeholder="2026-12-28" hint="One per line." wrong={wrong(error, "dates")} />
             <TextArea label="Days every year" value={yearly} onChange={setYearly} rows={3} mono placeholder="12-25" hint="Month and day." wrong={wrong(error, "yearly")} />
             <TextArea label="Windows of local time" value={windows} onChange={setWindows} rows={3} mono placeholder="2026-12-24T18:00 2026-12-27" hint="From and to, one per line." wrong={wrong(error, "windows")} />
           </div>

@@ -15,6 +15,7 @@ const events: [string, string][] = [
   ["dead_lettered", "an execution became a dead letter"],
   ["late", "an execution is due and has not started"],
   ["missing", "an instant passed and nothing ran"],
+  ["approval_waiting", "a workflow run waits for an approval"],
   ["recovered", "a job has recovered"],
 ];
 
@@ -68,14 +69,23 @@ export function Notifications() {
     {
       id: "state",
       head: "State",
-      cell: (r) =>
-        silent(r) ? (
-          <span className="row tight">
-            <State of="PAUSED" word="Silent" /> <Time at={r.silence_until} />
-          </span>
-        ) : (
-          <State of="ACTIVE" word="Tells" />
-        ),
+      cell: (r) => (
+        <>
+          {silent(r) ? (
+            <span className="row tight">
+              <State of="PAUSED" word="Silent" /> <Time at={r.silence_until} />
+            </span>
+          ) : (
+            r.blocked === null && <State of="ACTIVE" word="Tells" />
+          )}
+          {r.blocked !== null && (
+            <>
+              <State of="BLOCKED" />
+              <span className="sub wrap">{r.blocked}</span>
+            </>
+          )}
+        </>
+      ),
     },
     { id: "events", head: "Of", cell: (r) => <Tags of={r.events} /> },
     { id: "scope", head: "Jobs", label: "jobs", cell: (r) => (r.jobs.length + r.tags.length === 0 ? <span className="dim">all</span> : <Tags of={[...r.tags.map((t) => "tag " + t), ...r.jobs.map((j) => (j.startsWith("key:") ? j : j.slice(0, 8) + "…"))]} />) },
@@ -156,7 +166,7 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
       run={() =>
         (rule ? change(rule, body) : put<Rule>(pathOf(name.trim()), body)).then((r) => {
           void refresh("/notification-rules");
-          toast(`Saved ${r.name}; send it a test to see that it arrives`);
+          toast(`Saved ${r.name}; send a test to check that it arrives`);
         })
       }
     >
@@ -176,7 +186,7 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
             {wrongOf(error, "events") && <span className="bad small">{wrongOf(error, "events")}</span>}
           </fieldset>
           <div className="formgrid">
-            {of.has("late") && <TextField label="Late is after, in seconds" value={late} onChange={setLate} inputMode="numeric" wrong={wrongOf(error, "late_after_seconds")} />}
+            {of.has("late") && <TextField label="Late after (seconds)" value={late} onChange={setLate} inputMode="numeric" wrong={wrongOf(error, "late_after_seconds")} />}
             <ListField label="Only jobs with one of these tags" inline value={tags} onChange={setTags} add="Add a tag" hint={tags.length ? "" : "Every job."} wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />
             <TextArea label="Only these jobs" value={jobs} onChange={setJobs} rows={2} mono placeholder="every job" hint="Ids, or key:…, one per line." wrong={wrongOf(error, "jobs")} />
           </div>

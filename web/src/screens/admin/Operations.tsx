@@ -48,7 +48,7 @@ export function Operations() {
     },
     { id: "state", head: "State", cell: (o) => <State of={o.state} /> },
     { id: "progress", head: "Progress", cell: (o) => <Progress o={o} /> },
-    { id: "passed", head: "Passed over", label: "passed over", num: true, cell: (o) => count(o.passed) },
+    { id: "passed", head: "Skipped", label: "passed over", num: true, cell: (o) => count(o.passed) },
     { id: "begun", head: "Begun", label: "begun", cell: (o) => <Time at={o.created_at} /> },
     { id: "ended", head: "Ended", label: "ended", cell: (o) => <Time at={o.finished_at} /> },
     ...(may
@@ -141,7 +141,7 @@ export function OperationPage({ id }: { id: string }) {
         <dl className="facts">
           <dt>Done</dt>
           <dd>{count(o.done)}</dd>
-          <dt>Passed over</dt>
+          <dt>Skipped</dt>
           <dd>
             {count(o.passed)} <span className="dim">that the action no longer applied to</span>
           </dd>

@@ -78,7 +78,7 @@ function Health() {
   const able = living.filter((w) => w.status !== "DRAINING" && w.status !== "CORDONED");
   const others = living.filter((w) => version && w.version && w.version !== version);
   const list: Finding[] = [];
-  if (o) list.push({ what: "All in all", shown: <Verdict of={o.health} />, text: <Link to="/">{o.sentence}</Link> });
+  if (o) list.push({ what: "Overall", shown: <Verdict of={o.health} />, text: <Link to="/">{o.sentence}</Link> });
   list.push({
     what: "Server",
     ...(alive.data?.ok ? { state: "ACTIVE", word: "Alive" } : alive.isPending ? { state: "PENDING", word: "…" } : { state: "DEAD", word: "Silent" }),
@@ -88,7 +88,7 @@ function Health() {
       </>
     ),
   });
-  list.push({ what: "Store", ...(ready.data?.ok ? { state: "ACTIVE", word: "Ready" } : ready.isPending ? { state: "PENDING", word: "…" } : { state: "FAILED", word: "Not ready" }), text: ready.data?.ok ? "reachable, with room, and its migrations are current" : (ready.data?.said ?? "") });
+  list.push({ what: "Store", ...(ready.data?.ok ? { state: "ACTIVE", word: "Ready" } : ready.isPending ? { state: "PENDING", word: "…" } : { state: "FAILED", word: "Not ready" }), text: ready.data?.ok ? "reachable, with free space, and up to date" : (ready.data?.said ?? "") });
   if (workers.data)
     list.push({
       what: "Workers",
@@ -143,7 +143,7 @@ function Health() {
   return (
     <section className="panel stack" aria-label="Health">
       <div className="row">
-        <h2 className="grow">{may ? "Health of the installation" : "How it does"}</h2>
+        <h2 className="grow">{may ? "Health of the installation" : "Health"}</h2>
         {status.dataUpdatedAt > 0 && (
           <span className="dim small">
             as of <Time at={new Date(status.dataUpdatedAt).toISOString()} />

@@ -90,7 +90,7 @@ function SetSecret({ name: known, onClose }: { name: string; onClose: () => void
       {(error) => (
         <>
           {!known && <TextField label="Name" value={name} onChange={setName} mono wrong={wrongOf(error, "name")} autoFocus autoComplete="off" spellCheck={false} hint="Letters, digits, dots, dashes." />}
-          <TextField label="Value" type="password" value={value} onChange={setValue} mono wrong={wrongOf(error, "value")} autoComplete="new-password" hint={known ? "What starts more than five seconds later gets it. The same value again changes nothing." : "It is never shown again."} />
+          <TextField label="Value" type="password" value={value} onChange={setValue} mono wrong={wrongOf(error, "value")} autoComplete="new-password" hint={known ? "Executions that start at least five seconds from now use the new value. Saving the same value changes nothing." : "It is never shown again."} />
         </>
       )}
     </Ask>
@@ -128,7 +128,7 @@ function DropSecret({ s, onClose }: { s: Secret; onClose: () => void }) {
       {used && (
         <>
           <p className="warn">Active or paused jobs use it. Remove it from them first. If you delete it anyway, their executions fail without retries, with an error that says so.</p>
-          <Check label="Delete it although jobs use it" checked={force} onChange={setForce} />
+          <Check label="Delete it even though jobs use it" checked={force} onChange={setForce} />
         </>
       )}
       <TextField label={`Type ${s.name} to confirm`} value={typed} onChange={setTyped} autoComplete="off" spellCheck={false} autoFocus />

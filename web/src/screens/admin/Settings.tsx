@@ -56,7 +56,7 @@ export function Settings() {
           <div className="row">
             <span className="grow dim small">Theme, zone and saved filters are kept in this browser only.</span>
             <Button small onClick={forget}>
-              Forget them
+              Clear them
             </Button>
           </div>
         </section>

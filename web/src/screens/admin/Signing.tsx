@@ -21,7 +21,7 @@ export function Signing() {
     {
       id: "state",
       head: "State",
-      cell: (s) => (s.expires_at === null ? <State of="ACTIVE" word="Signs" /> : Date.parse(s.expires_at) > now ? <State of="DRAINING" word="Signs as well" /> : <State of="EXPIRED" word="Over" />),
+      cell: (s) => (s.expires_at === null ? <State of="ACTIVE" word="Signs" /> : Date.parse(s.expires_at) > now ? <State of="DRAINING" word="Also signs" /> : <State of="EXPIRED" word="Over" />),
     },
     { id: "algorithm", head: "Algorithm", label: "algorithm", cell: (s) => s.algorithm },
     { id: "created", head: "Created", label: "created", cell: (s) => <Time at={s.created_at} /> },

@@ -117,7 +117,7 @@ function NewTenant({ onClose }: { onClose: () => void }) {
       {(error) => (
         <>
           <TextField label="Name" value={name} onChange={setName} maxLength={255} wrong={wrongOf(error, "name")} hint="The id is derived from it and never changes." autoFocus />
-          <SelectField label="Tier" value={tier} onChange={setTier} options={tiers} hint="What it may have, and its share of the workers while others have work waiting, too." />
+          <SelectField label="Tier" value={tier} onChange={setTier} options={tiers} hint="Its quotas, and its share of the workers when other tenants have waiting work." />
         </>
       )}
     </Ask>
@@ -153,7 +153,7 @@ export function TenantPage({ id }: { id: string }) {
             <dl className="admin-quotas">
               <div>
                 <dt>Plain http</dt>
-                <dd>{t.callbacks_https_only ? "refused: https only" : "allowed, unless the server refuses it"}</dd>
+                <dd>{t.callbacks_https_only ? "refused: https only" : "allowed, unless the server forbids it"}</dd>
               </div>
               <div>
                 <dt>Private addresses</dt>
@@ -209,7 +209,7 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
             <TextField label="Name" value={name} onChange={setName} wrong={wrongOf(error, "name")} />
             <SelectField label="Tier" value={tier} onChange={setTier} options={tiers} />
           </div>
-          <p className="dim">Empty uses the tier's quota; −1 means no limit. The tenant keeps what it has.</p>
+          <p className="dim">Empty uses the tier's quota; −1 means no limit. Lowering a quota removes nothing that the tenant has.</p>
           <div className="formgrid">
             {keys.map((k) =>
               typeof t.quotas[k] === "boolean" ? (
@@ -219,7 +219,7 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
               ),
             )}
           </div>
-          <Check label="Callbacks over https only" checked={https} onChange={setHttps} />
+          <Check label="Require https for callbacks" checked={https} onChange={setHttps} />
           <ListField
             label="Private addresses its callbacks may reach"
             value={ranges}

@@ -6,7 +6,7 @@ import { sh } from "../../ui/ask";
 import { hoursOf } from "./parts";
 import type { Rule } from "./types";
 
-export type RuleBody = Omit<Rule, "name" | "created_at" | "updated_at">;
+export type RuleBody = Omit<Rule, "name" | "blocked" | "created_at" | "updated_at">;
 
 export const pathOf = (name: string) => "/notification-rules/" + encodeURIComponent(name);
 export const bodyOf = ({ events, jobs, tags, callback_url, late_after_seconds, silence_until }: Rule): RuleBody => ({ events, jobs, tags, callback_url, late_after_seconds, silence_until });
@@ -34,7 +34,7 @@ const shape = (r: Rule) => stringify({ ...bodyOf(r), silence_until: null });
 /** change writes an edited rule, unless someone else has edited it since it was read. That it was silenced meanwhile stays. */
 export async function change(was: Rule, body: RuleBody): Promise<Rule> {
   const now = await get<Rule>(pathOf(was.name));
-  if (shape(now) !== shape(was)) throw new Problem(412, "changed", `${was.name} was changed`, "It is no longer as it was when you began.");
+  if (shape(now) !== shape(was)) throw new Problem(412, "changed", `${was.name} was changed`, "It has changed since you opened it.");
   return put<Rule>(pathOf(was.name), { ...body, silence_until: now.silence_until });
 }
 
@@ -44,7 +44,7 @@ export async function change(was: Rule, body: RuleBody): Promise<Rule> {
  */
 export async function restore(r: Rule): Promise<string> {
   const { notification_rules: all } = await get<{ notification_rules: Rule[] }>("/notification-rules", { limit: 100 });
-  if (all.some((x) => x.name === r.name)) throw new Problem(409, "changed", "There is one", `Someone else has created a rule named ${r.name} meanwhile.`);
+  if (all.some((x) => x.name === r.name)) throw new Problem(409, "changed", "The name is taken", `Someone else has created a rule named ${r.name} meanwhile.`);
   try {
     await put<Rule>(pathOf(r.name), bodyOf(r));
     return `${r.name} is back`;

@@ -23,7 +23,7 @@ export type Secret = { name: string; version: number; created_at: string; update
 export type SigningSecret = { id: string; algorithm: "hmac-sha256" | "ed25519"; prefix: string; shown: boolean; public_key?: string; created_at: string; expires_at: string | null; secret?: string };
 export type SigningSecrets = { signing_secrets: SigningSecret[]; pagination: Pagination };
 export type Badge = { badge_id: string; job_id: string; job_name: string; label: string | null; created_at: string; svg?: string; json?: string };
-export type Rule = { name: string; events: string[]; jobs: string[]; tags: string[]; callback_url: string; late_after_seconds: number; silence_until: string | null; created_at: string; updated_at: string };
+export type Rule = { name: string; events: string[]; jobs: string[]; tags: string[]; callback_url: string; late_after_seconds: number; silence_until: string | null; blocked: string | null; created_at: string; updated_at: string };
 export type Calendars = { calendars: Calendar[]; pagination: Pagination };
 export type AuditEntry = {
   seq: number; at: string; principal: string; role: string; key_id: string | null; action: string; object: string; count: number;

@@ -203,8 +203,9 @@ function Letters({ ready }: { ready: boolean }) {
 }
 
 function Edit({ e, onClose }: { e: Whole; onClose: () => void }) {
-  const job = useGet<Job>("/jobs/" + e.job_id);
-  return job.data || job.isError ? <RerunDialog e={e} j={job.data} onClose={onClose} /> : null;
+  const own = e.payload_override !== undefined; // as that of a workflow's node, whose job cannot be read
+  const job = useGet<Job>(own ? undefined : "/jobs/" + e.job_id);
+  return own || job.data || job.isError ? <RerunDialog e={e} j={job.data} onClose={onClose} /> : null;
 }
 
 /** Summary is one sentence: how many, how old, how many kinds. */

@@ -1,5 +1,6 @@
 // Execution: what became of it and why, where its time went, what it wrote, and running it again.
 
+import type { UseQueryResult } from "@tanstack/react-query";
 import { useState } from "react";
 import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, type Events, type Explanation, type Job, type Report, type Worker, type Workers } from "../../api";
 import { Link, navigate, withParams } from "../../router";
@@ -11,6 +12,7 @@ import { LogView } from "./log";
 import { Attempts, EventTable, Exchange, Facts } from "./parts";
 import { Timeline } from "./timeline";
 import { Why } from "./why";
+import type { RunOf, WorkflowOf } from "../workflows/data";
 import type { ScreenProps } from "..";
 import "./execution.css";
 
@@ -23,6 +25,19 @@ const waitFor = (q: { error: Error | null; refetch: () => unknown }) => (q.error
 
 const waiting = ["WAITING", "PENDING", "RETRYING"];
 
+/** useOrigin reads what an execution belongs to: a job, or a node that a workflow describes in itself, which has no job that could be read. */
+function useOrigin(e: Whole | undefined, why: UseQueryResult<Explanation>) {
+  const { workflow_run_id: run, node } = why.data?.details ?? {};
+  const r = useGet<RunOf>(node && run ? "/workflow-runs/" + run : undefined).data;
+  const flow = useGet<WorkflowOf>(r && "/workflows/" + r.workflow_id, { version: r?.version });
+  const def = flow.data?.nodes?.find((n) => n.key === node);
+  const maybe = e !== undefined && ["workflow", "retry", "redrive"].includes(e.trigger); // no other executions are those of nodes
+  const plain = maybe ? why.isError || (why.data !== undefined && (!node || def?.job_id !== undefined)) : e !== undefined;
+  const job = useGet<Job>(plain ? "/jobs/" + e?.job_id : undefined).data;
+  const inNode = !plain && run && node ? { key: node, run, at: `/workflow-runs/${run}?node=${node}`, flow: flow.data, def } : undefined;
+  return { job, node: inNode, at: inNode?.at ?? "/jobs/" + e?.job_id };
+}
+
 function One({ id }: { id: string }) {
   const path = "/executions/" + encodeURIComponent(id);
   const [open, setOpen] = useState<"rerun" | "cancel" | "discard" | undefined>();
@@ -33,7 +48,7 @@ function One({ id }: { id: string }) {
   const report = useGet<Report>(e && path + "/report", undefined, tick);
   const events = useGet<Events>(e && path + "/events", { limit: 1000 });
   const why = useGet<Explanation>(e && path + "/explain", undefined, tick);
-  const job = useGet<Job>(e && "/jobs/" + e.job_id);
+  const { job: j, node, at } = useOrigin(e, why);
   const workers = useGet<Workers>(e?.worker_id ? "/workers" : undefined, { limit: 200 });
   const holder = useGet<Worker>(e?.worker_id && (e.status === "RUNNING" || e.status === "CANCELLING") ? "/workers/" + e.worker_id : undefined, undefined, tick);
   const refresh = useRefresh();
@@ -62,7 +77,7 @@ function One({ id }: { id: string }) {
     ...(canRetry ? [{ keys: "r", label: "Run it again", run: retry }, { keys: "e", label: "Run it again with an edited payload", run: () => setOpen("rerun") }] : []),
     ...(canCancel ? [{ keys: "c", label: "Cancel it", run: cancel }] : []),
     { keys: "l", label: "Its log", run: () => navigate(withParams({ tab: "log" })) },
-    { keys: "o", label: "Its job", run: () => e && navigate("/jobs/" + e.job_id) },
+    { keys: "o", label: node ? "Its run" : "Its job", run: () => e && navigate(at) },
   ]);
   useCommands([
     ...(canRetry ? [{ label: "Run this execution again", note: "r", run: retry }, { label: "Run it again with an edited payload", note: "e", run: () => setOpen("rerun") }] : []),
@@ -85,18 +100,18 @@ function One({ id }: { id: string }) {
       <ErrorBox error={query.error} retry={() => void query.refetch()} />
     );
   if (!e) return <Loading lines={10} />;
-  const j = job.data;
   return (
     <>
       <Head
         title={e.job_name}
         crumb={
           <>
-            <Link to="/executions">Executions</Link> / <Link to={"/jobs/" + e.job_id}>{e.job_name}</Link>
+            <Link to="/executions">Executions</Link> / <Link to={at}>{e.job_name}</Link>
           </>
         }
         actions={
           <>
+            {j?.execution.target === "workflow" && <LinkButton to={"/workflow-runs/" + e.execution_id}>Open the run</LinkButton>}
             {canCancel && (
               <Button className="danger" onClick={cancel}>
                 Cancel
@@ -117,8 +132,8 @@ function One({ id }: { id: string }) {
               kind="ghost"
               items={[
                 { label: "Compare with the last success", run: compare },
-                { label: "Other executions of this job", run: () => navigate("/executions?q=" + encodeURIComponent("job:" + e.job_id)) },
-                ...(e.worker_id ? [{ label: "What else its worker ran", run: () => navigate("/executions?q=" + encodeURIComponent("worker:" + e.worker_id)) }] : []),
+                { label: node ? "Other executions of this node" : "Other executions of this job", run: () => navigate("/executions?q=" + encodeURIComponent("job:" + e.job_id)) },
+                ...(e.worker_id ? [{ label: "Other executions of its worker", run: () => navigate("/executions?q=" + encodeURIComponent("worker:" + e.worker_id)) }] : []),
                 ...(dead && may ? (["line", { label: "Discard the dead letter…", danger: true, run: () => setOpen("discard") }] as const) : []),
               ]}
             />
@@ -130,6 +145,12 @@ function One({ id }: { id: string }) {
           {dead && <State of={why.data && ["ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"].includes(why.data.code) ? why.data.code : "DEAD"} word={why.data?.code === "POISON" ? "Poison, dead letter" : "Dead letter"} tip="It failed for good. It stays a dead letter until someone redrives or discards it." />}
           {discarded && <State of="DELETED" word="Discarded" tip="The dead letter was discarded; the execution stays." />}
           <Id of={e.execution_id} />
+          {why.data?.details.node && (
+            <span>
+              <span className="dim">node</span> <Link to={`/workflow-runs/${why.data.details.workflow_run_id}?node=${why.data.details.node}`}>{why.data.details.node}</Link>
+              {why.data.details.item !== undefined && <span className="dim">, item {why.data.details.item}</span>}
+            </span>
+          )}
           {e.retry_of && (
             <span>
               <span className="dim">{e.trigger === "redrive" ? "redrive" : "retry"} of</span> <Link to={"/executions/" + e.retry_of}>…{e.retry_of.slice(-12)}</Link>
@@ -150,16 +171,16 @@ function One({ id }: { id: string }) {
           </span>
         </div>
       )}
-      {why.data && <Why e={e} x={why.data} j={j} />}
+      {why.data && <Why e={e} x={why.data} j={j} at={at} />}
       {why.isError && !why.data && <ErrorBox error={why.error} what="The explanation could not be loaded" />}
       {report.data && <Timeline e={e} report={report.data} events={list} beat={beatAt ? Date.parse(beatAt) : undefined} host={host} />}
-      <Facts e={e} j={j} host={host} jobZone={j?.schedule.timezone} />
+      <Facts e={e} j={j} node={node} host={host} jobZone={j?.schedule.timezone} />
       <Tabs
         label="Parts of the execution"
         tabs={[
           { id: "attempts", label: report.data && report.data.attempts.length > 1 ? `Attempts (${report.data.attempts.length})` : "Attempts", content: () => (report.data ? <Attempts e={e} report={report.data} events={list} host={host} /> : waitFor(report)) },
           { id: "log", label: "Log", content: () => <LogView e={e} /> },
-          { id: "exchange", label: "Request and response", content: () => <Exchange e={e} j={j} report={report.data} /> },
+          { id: "exchange", label: "Request and response", content: () => <Exchange e={e} j={j} node={node} report={report.data} /> },
           { id: "events", label: "Events", content: () => <EventTable events={list} total={events.data?.pagination.total ?? 0} host={host} /> },
           { id: "compare", label: "Compare", content: () => (report.data ? <Compare e={e} j={j} report={report.data} host={host} /> : waitFor(report)) },
         ]}

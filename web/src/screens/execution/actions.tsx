@@ -76,7 +76,7 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
           <span className="grow" />
           {edited && (
             <Button kind="ghost" onClick={() => setText(own)}>
-              As it was
+              Original
             </Button>
           )}
           <Button onClick={leave}>Close</Button>
@@ -114,7 +114,7 @@ export function CancelDialog({ e, onClose }: { e: Execution; onClose: () => void
   return (
     <Dialog title={`Cancel ${e.job_name}`} onClose={onClose}>
       <form className="stack" onSubmit={run}>
-        <p className="dim">It is running. Its worker is asked to stop it, and after 30 s it is ended by force. What it has done stays done.</p>
+        <p className="dim">It is running. Its worker is asked to stop it, and after 30 s it is killed. Its effects so far remain.</p>
         <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus hint="Kept with the execution." />
         {error !== undefined && <ErrorBox error={error} />}
         <code className="dim small wrap">{`carillon execution cancel ${e.execution_id}${reason ? ` --reason '${reason.replaceAll("'", "'\\''")}'` : ""}`}</code>

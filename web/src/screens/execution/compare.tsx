@@ -16,7 +16,7 @@ const isLater = (e: Whole, j: Job | undefined) => e.payload_override === undefin
 
 export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; report: Report; host: Host }) {
   const [other] = useParam("with");
-  const search = useGet<Executions>(other ? undefined : `/jobs/${e.job_id}/executions`, { status: "SUCCEEDED", limit: 2 });
+  const search = useGet<Executions>(other ? undefined : "/executions", { job_id: e.job_id, status: "SUCCEEDED", limit: 2 }) /* nodes of workflows have no job to ask */;
   const last = search.data?.executions.find((x) => x.execution_id !== e.execution_id);
   const id = other || last?.execution_id;
   const that = useGet<Whole>(id ? "/executions/" + encodeURIComponent(id) : undefined);
@@ -37,7 +37,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   const lines: Line[] = [
     { what: "Error", a: error(e), b: error(o) },
     { what: "HTTP status", a: String(e.callback_response?.http_status ?? "–"), b: String(o.callback_response?.http_status ?? "–") },
-    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)), note: isLater(e, j) || isLater(o, elsewhere ? thatJob.data : j) ? "as the job has it now; it was changed since" : "" },
+    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)), note: isLater(e, j) || isLater(o, elsewhere ? thatJob.data : j) ? "from the current job, which has changed since" : "" },
     { what: "Took", a: n(e.duration_ms), b: n(o.duration_ms), note: ratio(e.duration_ms ?? 0, o.duration_ms ?? 0) },
     { what: "Delay", a: n(e.trigger_delay_ms), b: n(o.trigger_delay_ms) },
     { what: "Wait for the first start", a: n(report.queue_wait_ms), b: n(r.queue_wait_ms), note: ratio(report.queue_wait_ms, r.queue_wait_ms) },
@@ -55,7 +55,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   return (
     <div className="stack">
       <p>
-        {differ.length === 0 ? "They do not differ." : `${differ.length} of ${differ.length + same.length} things differ.`} <span className="dim">Times and ids always differ.</span>
+        {differ.length === 0 ? "They do not differ." : `${differ.length} of ${differ.length + same.length} fields differ.`} <span className="dim">Times and ids always differ.</span>
       </p>
       <div className="tablebox">
         <table className="table execution-compare" aria-label="Compared">

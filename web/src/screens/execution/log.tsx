@@ -93,7 +93,7 @@ export function LogView({ e }: { e: Execution }) {
     setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
   };
 
-  if (state === "broken" && lines.length === 0) return <ErrorBox error={error} what="The log cannot be read" />;
+  if (state === "broken" && lines.length === 0) return <ErrorBox error={error} what="The log could not be loaded" />;
   if (lines.length === 0)
     return state === "reading" ? (
       <Loading lines={6} />
@@ -119,7 +119,7 @@ export function LogView({ e }: { e: Execution }) {
             <Button small disabled={hits.length === 0} onClick={() => step(-1)} aria-label="Previous match">
               ↑
             </Button>
-            <Button small disabled={hits.length === 0} onClick={() => step(1)} aria-label="Next hit">
+            <Button small disabled={hits.length === 0} onClick={() => step(1)} aria-label="Next match">
               ↓
             </Button>
           </span>

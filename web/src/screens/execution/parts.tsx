@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { type Event, type Execution, type Job, type Report, stringify } from "../../api";
 import { Link } from "../../router";
 import { count, Duration, Empty, Id, JsonView, State, Time } from "../../ui";
+import type { NodeDef, WorkflowOf } from "../workflows/data";
 import { payloadOf, type Whole } from "./actions";
 import { tokenText } from "./story";
 
@@ -12,7 +13,7 @@ export type Host = (id: string | null) => string;
 export function Worker({ id, host }: { id: string | null; host: Host }) {
   if (!id) return <span className="dim">–</span>;
   return (
-    <Link to={"/executions?q=" + encodeURIComponent("worker:" + id)} data-tip={id + "\nWhat else it ran"} className="nowrap">
+    <Link to={"/executions?q=" + encodeURIComponent("worker:" + id)} data-tip={id + "\nOther executions of this worker"} className="nowrap">
       {host(id)}
     </Link>
   );
@@ -136,8 +137,11 @@ function indent(text: string): string {
   });
 }
 
-export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; report: Report | undefined }) {
-  const t = j?.execution;
+/** InNode is the node of a workflow that an execution belongs to, where the workflow itself says what it runs. */
+export type InNode = { key: string; run: string; at: string; flow: WorkflowOf | undefined; def: NodeDef | undefined } | undefined;
+
+export function Exchange({ e, j, node, report }: { e: Whole; j: Job | undefined; node: InNode; report: Report | undefined }) {
+  const t = j?.execution ?? node?.def?.execution;
   const payload = payloadOf(e, j);
   const last = report?.attempts[report.attempts.length - 1];
   const newer = j !== undefined && Date.parse(j.updated_at) > Date.parse(e.started_at ?? e.scheduled_time) + 1000 && j.revision > 1;
@@ -145,6 +149,7 @@ export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; repor
     <div className="cols">
       <section className="panel stack" aria-label="Request">
         <h2>{t?.target === "command" ? "Command" : t?.target === "http" || !t ? "Request" : "Work"}</h2>
+        {node && <p className="dim small">As defined in the workflow; expressions are rendered when the node starts.</p>}
         {newer && <p className="warn small">The job was changed after this execution started; target and headers are shown as they are now.</p>}
         {t?.target === "http" && (
           <>
@@ -153,7 +158,7 @@ export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; repor
             </p>
             <Pairs
               of={[
-                ...Object.entries(t.headers),
+                ...Object.entries(t.headers ?? {}),
                 ["X-Job-ID", e.job_id],
                 ["X-Execution-ID", e.execution_id],
                 ...(last ? [["X-Attempt-Number", String(last.attempt_number)] as [string, string]] : []),
@@ -172,7 +177,7 @@ export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; repor
         )}
         {t?.target === "worker" && <p>Handler of kind <code>{t.kind}</code></p>}
         {t?.target === "simulate" && <p>Simulated: <code>{t.work_kind}</code></p>}
-        <h3>Payload {e.payload_override !== undefined ? <span className="dim">of this execution, in place of the job's</span> : <span className="dim">of the job</span>}</h3>
+        <h3>Payload {node ? <span className="dim">as it was rendered</span> : e.payload_override !== undefined ? <span className="dim">of this execution, in place of the job's</span> : <span className="dim">of the job</span>}</h3>
         {payload === null || payload === undefined ? <p className="dim">None.</p> : <Pretty text={stringify(payload, 2)} />}
       </section>
       <section className="panel stack" aria-label="Response">
@@ -192,7 +197,7 @@ export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; repor
             <Pretty text={stringify(e.result, 2)} />
           </>
         ) : (
-          !e.callback_response && <p className="dim">{e.finished_at ? "It left none." : "None yet."}</p>
+          !e.callback_response && <p className="dim">{e.finished_at ? "It has none." : "None yet."}</p>
         )}
         {e.error && (
           <>
@@ -254,7 +259,7 @@ export function EventTable({ events, total, host }: { events: Event[]; total: nu
   );
 }
 
-export function Facts({ e, j, host, jobZone }: { e: Whole; j: Job | undefined; host: Host; jobZone: string | undefined }) {
+export function Facts({ e, j, node, host, jobZone }: { e: Whole; j: Job | undefined; node: InNode; host: Host; jobZone: string | undefined }) {
   return (
     <dl className="execution-facts panel">
       <Fact k="Scheduled">
@@ -277,6 +282,17 @@ export function Facts({ e, j, host, jobZone }: { e: Whole; j: Job | undefined; h
       <Fact k="Worker">
         <Worker id={e.worker_id} host={host} />
       </Fact>
+      {node && (
+        <Fact k="Node">
+          <Link to={node.at}>{node.key}</Link>
+          {node.flow && (
+            <>
+              {" "}
+              <span className="dim">of</span> <Link to={"/workflows/" + node.flow.workflow_id}>{node.flow.name}</Link>
+            </>
+          )}
+        </Fact>
+      )}
       {j && (
         <Fact k="Queue">
           <Link to={"/queues?q=" + encodeURIComponent(j.queue)}>{j.queue}</Link> <span className="dim">priority {e.priority}</span>

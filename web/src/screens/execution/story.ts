@@ -77,7 +77,7 @@ export function storyOf(e: Execution, r: Report, events: Event[], now: number, b
   if (e.status === "RETRYING" && due > 0) {
     const base = Number.isNaN(lastEnd) ? now : lastEnd;
     const until = Math.max(due, now);
-    rows.push({ label: "Next try", spans: [{ kind: "planned", from: base, to: until, name: due > now ? `next try in ${duration(due - now)}` : "due, waits for a worker" }], marks: [{ at: due, kind: "next", name: "next try" }] });
+    rows.push({ label: "Next try", spans: [{ kind: "planned", from: base, to: until, name: due > now ? `next try in ${duration(due - now)}` : "due, waiting for a worker" }], marks: [{ at: due, kind: "next", name: "next try" }] });
     to = Math.max(to, until);
   }
   const refused = rows.reduce((n, r) => n + r.marks.filter((m) => m.kind === "refused").length, 0);
@@ -89,7 +89,7 @@ const outcomeWord = (o: string) => ({ SUCCEEDED: "succeeded", FAILED: "failed", 
 
 function sentence(e: Execution, r: Report, refused: number, delay: number, wait: number): string {
   const parts = [`Fired ${delay <= 0 ? "on time" : duration(delay) + " after it was due"}`];
-  parts.push(r.attempts.length === 0 ? `waited ${duration(Math.max(0, wait))}` : `waited ${duration(Math.max(0, wait))} for its first start`);
+  parts.push(r.attempts.length === 0 ? `waited ${duration(Math.max(0, wait))}` : `waited ${duration(Math.max(0, wait))} to start`);
   if (r.attempts.length === 1) parts.push(`ran ${duration(r.running_ms)}`);
   else if (r.attempts.length > 1) parts.push(`ran ${duration(r.running_ms)} in ${r.attempts.length} attempts with ${duration(r.between_attempts_ms)} between them`);
   if (e.lost_attempts > 0) parts.push(`${e.lost_attempts} ${e.lost_attempts === 1 ? "attempt was" : "attempts were"} lost with ${e.lost_attempts === 1 ? "its worker" : "their workers"}`);

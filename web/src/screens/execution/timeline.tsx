@@ -38,7 +38,7 @@ export function Timeline({ e, report, events, beat, host }: Props) {
         title="Timeline"
         summary={story.summary}
         table={table}
-        actions={folded || all ? <Button kind="ghost" small onClick={() => setAll(!all)}>{all ? "Fold attempts" : `All ${story.rows.length - 1} attempts`}</Button> : undefined}
+        actions={folded || all ? <Button kind="ghost" small onClick={() => setAll(!all)}>{all ? "Collapse attempts" : `All ${story.rows.length - 1} attempts`}</Button> : undefined}
         legend={
           <>
             <Key kind="due" word="due" />

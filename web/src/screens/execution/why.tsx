@@ -6,7 +6,7 @@ import { Link } from "../../router";
 import { CommandLine, count, Time, type Tone } from "../../ui";
 
 const tones: Record<string, Tone> = {
-  SUCCEEDED: "good", RUNNING: "busy", AWAITING_COMPLETION: "busy", READY: "busy", CANCELLING: "warn", RETRY_BACKOFF: "warn", SNOOZED: "calm", NOT_DUE: "calm", OVERLAP: "calm", JOB_PAUSED: "warn", QUEUE_PAUSED: "warn", CIRCUIT_OPEN: "warn",
+  SUCCEEDED: "good", RUNNING: "busy", AWAITING_COMPLETION: "busy", READY: "busy", CANCELLING: "warn", RETRY_BACKOFF: "warn", SNOOZED: "calm", NOT_DUE: "calm", OVERLAP: "calm", JOB_PAUSED: "warn", WAITING_FOR_PARENTS: "calm", QUEUE_PAUSED: "warn", CIRCUIT_OPEN: "warn",
   NO_WORKERS: "bad", NO_MATCHING_WORKER: "bad", CONCURRENCY_LIMIT: "warn", RATE_LIMIT: "warn", ALL_SLOTS_BUSY: "warn", ATTEMPTS_EXHAUSTED: "bad", NOT_RETRYABLE: "bad", TIMED_OUT: "bad", STALLED: "bad", POISON: "bad",
   CANCELLED: "calm", EXPIRED: "calm", SKIPPED: "calm",
 };
@@ -34,7 +34,7 @@ function title(e: Execution): string {
   return "Why it waits";
 }
 
-export function Why({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefined }) {
+export function Why({ e, x, j, at }: { e: Execution; x: Explanation; j: Job | undefined; at: string }) {
   const d = x.details;
   const facts: [string, ReactNode][] = [];
   if (x.since) facts.push([ended.includes(e.status) ? "Ended" : "Since", <Time key="s" at={x.since} zone={j?.schedule.timezone} />]);
@@ -69,7 +69,7 @@ export function Why({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefi
           ))}
         </dl>
       )}
-      <Advice e={e} x={x} j={j} />
+      <Advice e={e} x={x} j={j} at={at} />
     </section>
   );
 }
@@ -81,9 +81,9 @@ function limitWords(l: NonNullable<Explanation["details"]["limit"]>): string {
 }
 
 /** Advice is what one can do about it, where there is something. */
-function Advice({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefined }) {
+function Advice({ e, x, j, at }: { e: Execution; x: Explanation; j: Job | undefined; at: string }) {
   const job = (
-    <Link to={"/jobs/" + e.job_id}>
+    <Link to={at}>
       <bdi>{e.job_name}</bdi>
     </Link>
   );

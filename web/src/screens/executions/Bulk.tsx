@@ -78,7 +78,7 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
           <>
             <p className="dim">
               {action === "cancel"
-                ? "Waiting executions end at once. Running ones are asked to stop, and after 30 s are ended by force."
+                ? "Waiting executions end at once. Running ones are asked to stop, and after 30 s are killed."
                 : "Each becomes a new execution that refers to the old one. The old ones do not change, except that they are no longer dead letters."}{" "}
               {filter && "Executions scheduled from now on are not included."}
             </p>

@@ -63,7 +63,7 @@ export default function Executions() {
     { id: "trigger", head: "Trigger", cell: (e) => <Pick value={e.trigger} word={e.trigger.replace("_", " ")} what="trigger" run={() => pick("trigger", e.trigger)} /> },
     { id: "delay", head: "Delay", num: true, label: "delay", cell: (e) => <span className={e.trigger_delay_ms > 5000 ? "warn" : ""}>{<Duration ms={e.trigger_delay_ms} />}</span> },
     { id: "took", head: "Took", num: true, label: "took", cell: (e) => <Took e={e} /> },
-    { id: "attempt", head: "Attempt", num: true, label: "attempt", cell: (e) => <span data-tip={e.lost_attempts > 0 ? `${e.lost_attempts} lost with their worker` : undefined}>{e.attempt_number === 0 ? "–" : `${e.attempt_number} of ${e.max_attempts}`}</span> },
+    { id: "attempt", head: "Attempt", num: true, label: "attempt", cell: (e) => <span data-tip={e.lost_attempts > 0 ? `${e.lost_attempts} lost with their workers` : undefined}>{e.attempt_number === 0 ? "–" : `${e.attempt_number} of ${e.max_attempts}`}</span> },
     { id: "why", head: "Why", wide: true, cell: (e) => <Why e={e} /> },
     {
       id: "more",
@@ -205,7 +205,7 @@ function NoMatch({ text, raw }: { text: string; raw: Record<string, string> }) {
 function Nothing() {
   return (
     <Empty title="Nothing has run yet" command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
-      An execution is one run of a job, by its schedule or by hand. It shows here the moment it is due.
+      An execution is one run of a job, scheduled or manual. It appears here as soon as it is due.
     </Empty>
   );
 }

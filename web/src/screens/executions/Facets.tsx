@@ -50,7 +50,7 @@ export function Facets({ text, set, raw, rows }: Props) {
       <Menu small left label={raw["trigger"] ? "Trigger: " + raw["trigger"] : "Trigger"} items={facet("trigger", raw["trigger"], why, "Any trigger")} />
       <Menu small left label={raw["worker_id"] ? "Worker: " + (host(raw["worker_id"]) ?? short(raw["worker_id"])) : "Worker"} items={facet("worker", raw["worker_id"], held, "Any worker")} />
       {raw["tag"] && (
-        <Button small onClick={() => put("tag", "")} aria-label={`Tag ${raw["tag"]}: take it out`}>
+        <Button small onClick={() => put("tag", "")} aria-label={`Tag ${raw["tag"]}: remove it`}>
           Tag: {short(raw["tag"])} ×
         </Button>
       )}

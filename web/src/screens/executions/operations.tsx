@@ -57,7 +57,7 @@ function Row({ o, onHide }: { o: Operation; onHide: () => void }) {
       <progress max={Math.max(1, o.total)} value={did} aria-label={(words[o.kind] ?? o.kind) + ", progress"} />
       <span className="operation-count">
         {count(o.done)} of {count(o.total)}
-        {o.passed > 0 && <span className="dim" data-tip="Their state had changed, so they were left alone." tabIndex={0}>{`, ${count(o.passed)} passed over`}</span>}
+        {o.passed > 0 && <span className="dim" data-tip="Their state had changed, so they were left alone." tabIndex={0}>{`, ${count(o.passed)} skipped`}</span>}
         {left !== undefined && <span className="dim">, about {duration(left)} left</span>}
         {o.rate_per_s !== null && <span className="dim">, {o.rate_per_s} a second</span>}
       </span>

@@ -95,7 +95,7 @@ function Drawn({ f, load, now, hours, words, capacity, calendars }: { f: Told; l
         {summary}{" "}
         {capacity &&
           (over > 0
-            ? `In ${count(over)} ${over === 1 ? "minute" : "minutes"} that is more than the workers start: ${count(capacity.slots)} slots and ${duration(capacity.seconds * 1000)} for each make about ${count(capacity.perMinute)} a minute.`
+            ? `In ${count(over)} ${over === 1 ? "minute" : "minutes"} that is more than the workers can start: ${count(capacity.slots)} slots and ${duration(capacity.seconds * 1000)} for each make about ${count(capacity.perMinute)} a minute.`
             : `The workers can start about ${count(capacity.perMinute)} a minute: ${count(capacity.slots)} slots, ${duration(capacity.seconds * 1000)} for each.`)}
       </p>
       <div className="panel">

@@ -107,14 +107,14 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
       table={() => ({ head: [`Hour (${zoneName(zone)})`, "Fires", "Busiest minute", "at"], rows: byHour(load, zone) })}
       legend={
         under ? (
-          <span>{`${shortTime(under.at * 1000, zone, undefined, false)}: ${count(under.n)}${g.minutes > 1 ? " in the fullest minute" : ""}`}</span>
+          <span>{`${shortTime(under.at * 1000, zone, undefined, false)}: ${count(under.n)}${g.minutes > 1 ? " in the busiest minute" : ""}`}</span>
         ) : (
           <>
             <span>{g.minutes === 1 ? "Each column is an hour, each row a minute; a stronger colour means more." : "Each column is a day, each row a quarter of an hour; a stronger colour means a busier minute."}</span>
             {capacity !== undefined && most > capacity && (
               <span>
                 <i style={{ background: "var(--fill-bad)" }} />
-                more than the workers take
+                more than the workers can start
               </span>
             )}
             {lanes.length > 0 && <span>Hatched: excluded by a calendar.</span>}

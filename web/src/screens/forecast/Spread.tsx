@@ -52,7 +52,7 @@ export function Spread({ forecast, now, hours }: { forecast: Forecast; now: numb
       ) : !q.data ? (
         <Loading lines={4} />
       ) : !s || s.jobs.length === 0 ? (
-        <Empty title="There is nothing to spread">The herd consists of jobs whose minute cannot be changed on its own.</Empty>
+        <Empty title="There is nothing to spread">The jobs of the herd have schedules in which the minute cannot be changed alone.</Empty>
       ) : (
         <Suggestion s={s} forecast={forecast} now={now} hours={hours} may={may} />
       )}
@@ -76,7 +76,7 @@ function Suggestion({ s, forecast, now, hours, may }: { s: Spreading; forecast: 
     <>
       <Series
         title="Before and after"
-        summary={`The fullest minute would have ${count(s.peak_after)} instead of ${count(s.peak_before)}, by moving ${count(s.jobs_total)} ${s.jobs_total === 1 ? "job" : "jobs"} to a minute of their own.`}
+        summary={`The busiest minute would have ${count(s.peak_after)} instead of ${count(s.peak_before)}, by moving ${count(s.jobs_total)} ${s.jobs_total === 1 ? "job" : "jobs"} to other minutes.`}
         at={before.at}
         lines={[
           { label: "before: the busiest minute", values: before.values, colour: "--fill-calm", as: "fill" },
@@ -146,7 +146,7 @@ function Suggestion({ s, forecast, now, hours, may }: { s: Spreading; forecast: 
           </Button>
         </div>
       ) : (
-        <p className="dim">An operator can apply this.</p>
+        <p className="dim">Only an operator can apply this.</p>
       )}
       {asking && <Apply moves={chosen} onClose={() => setAsking(false)} />}
     </>
@@ -247,7 +247,7 @@ function Apply({ moves, onClose }: { moves: Move[]; onClose: () => void }) {
         <>
           <p>The schedule of each job changes, counted from now. Past runs stay; the table above shows the new times.</p>
           {at === undefined ? (
-            <Check label="None of them must fire at exactly its current minute" checked={sure} onChange={setSure} />
+            <Check label="None of these jobs depends on its exact minute" checked={sure} onChange={setSure} />
           ) : (
             <progress max={moves.length} value={at} aria-label="Progress" />
           )}

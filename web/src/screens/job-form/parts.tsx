@@ -29,6 +29,7 @@ const types: [ScheduleType, string][] = [
   ["INTERVAL", "Every"],
   ["ONE_TIME", "Once"],
   ["IMMEDIATE", "Now"],
+  ["MANUAL", "Manual"],
 ];
 
 const presets: [string, string][] = [
@@ -57,7 +58,8 @@ export function When({ form, set, error }: Props) {
         <h2>When</h2>
         <Segments label="Kind of schedule" value={form.type} options={types} onChange={(type) => set({ type })} />
       </div>
-      {form.type === "IMMEDIATE" && <p className="dim">It runs once, as soon as it is created. You can run it again by hand.</p>}
+      {form.type === "IMMEDIATE" && <p className="dim">It runs once, as soon as it is created. You can run it again manually.</p>}
+      {form.type === "MANUAL" && <p className="dim">It has no schedule: it runs only when you run it.</p>}
       {form.type === "ONE_TIME" && (
         <div className="form-when">
           <Field label="At" wrong={wrongOf(error, "schedule.scheduled_time")} hint={`In your time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. A past time fires at once.`}>
@@ -98,9 +100,9 @@ export function When({ form, set, error }: Props) {
           <div className="formgrid">
             <TextField label="Not before" value={form.start} onChange={(start) => set({ start })} placeholder="2026-12-01T00:00:00Z" mono wrong={wrongOf(error, "schedule.start_at")} />
             <TextField label="Not at or after" value={form.end} onChange={(end) => set({ end })} placeholder="2027-01-01T00:00:00Z" mono wrong={wrongOf(error, "schedule.end_at")} />
-            <TextField label="Fires at most" value={form.maxRuns} onChange={(maxRuns) => set({ maxRuns })} inputMode="numeric" wrong={wrongOf(error, "schedule.max_runs")} hint="times" />
+            <TextField label="Maximum runs" value={form.maxRuns} onChange={(maxRuns) => set({ maxRuns })} inputMode="numeric" wrong={wrongOf(error, "schedule.max_runs")} hint="times" />
             <Jitter form={form} set={set} error={error} />
-            <SelectField label="Calendar" value={form.calendar} onChange={(calendar) => set({ calendar })} options={[["", "none"], ...(calendars.data?.calendars ?? []).map((c): [string, string] => [c.name, c.name])]} wrong={wrongOf(error, "schedule.calendar")} hint="Runs that it excludes are skipped." />
+            <SelectField label="Calendar" value={form.calendar} onChange={(calendar) => set({ calendar })} options={[["", "none"], ...(calendars.data?.calendars ?? []).map((c): [string, string] => [c.name, c.name])]} wrong={wrongOf(error, "schedule.calendar")} hint="Runs at excluded times are skipped." />
             {form.type === "CRON" && (
               <SelectField
                 label="Days of month and week"
@@ -114,7 +116,7 @@ export function When({ form, set, error }: Props) {
                 wrong={wrongOf(error, "schedule.day")}
               />
             )}
-            {form.type === "INTERVAL" && <TextField label="Zone" value={form.everyZone} onChange={(everyZone) => set({ everyZone })} placeholder="UTC" spellCheck={false} wrong={wrongOf(error, "schedule.timezone")} hint="For its calendar." />}
+            {form.type === "INTERVAL" && <TextField label="Zone" value={form.everyZone} onChange={(everyZone) => set({ everyZone })} placeholder="UTC" spellCheck={false} wrong={wrongOf(error, "schedule.timezone")} hint="The zone in which its calendar is read." />}
           </div>
         </More>
       )}
@@ -123,7 +125,7 @@ export function When({ form, set, error }: Props) {
 }
 
 function Jitter({ form, set, error }: Props) {
-  return <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Spreads load over this long after each run time." />;
+  return <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Delays each run by up to this long, to spread load." />;
 }
 
 // A field of the browser has no zone: it is the viewer's.
@@ -173,13 +175,13 @@ export function Target({ form, set, error }: Props) {
           <TextField label="Artifact" value={form.artifact} onChange={(artifact) => set({ artifact })} mono wrong={wrongOf(error, "execution.artifact_id")} />
           <TextField label="Program in the artifact" value={form.entrypoint} onChange={(entrypoint) => set({ entrypoint })} mono wrong={wrongOf(error, "execution.entrypoint")} />
           <div className="full">
-            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} wrong={wrongOf(error, "execution.env")} hint="The program gets hardly any other variables." />
+            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} wrong={wrongOf(error, "execution.env")} hint="The program gets few other variables." />
           </div>
         </div>
       )}
       {form.target === "worker" && (
         <div className="formgrid">
-          <TextField label="Kind of handler" value={form.kind} onChange={(kind) => set({ kind })} mono wrong={wrongOf(error, "execution.kind")} hint="A worker that has it runs the job." />
+          <TextField label="Handler kind" value={form.kind} onChange={(kind) => set({ kind })} mono wrong={wrongOf(error, "execution.kind")} hint="A worker with this handler runs the job." />
         </div>
       )}
       {form.target === "simulate" && (
@@ -231,7 +233,7 @@ export function Policies({ form, set, error }: Props) {
         {num("retries", "Retries", "retry_policy.max_retries", "3 when empty.")}
         {recurs && (
           <SelectField
-            label="While an earlier one runs"
+            label="While an earlier run is unfinished"
             value={form.overlap}
             onChange={(overlap) => set({ overlap })}
             options={[
@@ -275,17 +277,17 @@ export function Policies({ form, set, error }: Props) {
           {num("maxDelay", "Longest delay, ms", "retry_policy.max_delay_ms", "60000 when empty.")}
           {num("stall", "Stalled after, s", "execution.stall_timeout_seconds", "without progress.")}
           {num("total", "Total timeout, s", "execution.total_timeout_seconds", "from the first start.")}
-          {form.catchUp === "all" && num("catchUpLimit", "Catch up at most", "catch_up_limit", "of the latest; 100 when empty.")}
+          {form.catchUp === "all" && num("catchUpLimit", "Maximum caught-up runs", "catch_up_limit", "of the latest; 100 when empty.")}
           {num("priority", "Priority", "priority", "1 (first) to 10; 5 when empty.")}
           <TextField label="Queue" value={form.queue} onChange={(queue) => set({ queue })} wrong={wrongOf(error, "queue")} placeholder="default" />
-          <TextField label="Worker labels" value={form.labels} onChange={(labels) => set({ labels })} wrong={wrongOf(error, "labels")} hint="Labels that it requires, separated by commas." />
+          <TextField label="Worker labels" value={form.labels} onChange={(labels) => set({ labels })} wrong={wrongOf(error, "labels")} hint="Labels that a worker must have, separated by commas." />
           {num("maxConcurrent", "Concurrency limit", "max_concurrent", "executions of this job, or of each key.")}
           <TextField label="Concurrency key" value={form.concurrencyKey} onChange={(concurrencyKey) => set({ concurrencyKey })} mono wrong={wrongOf(error, "concurrency_key")} placeholder="payload.customer_id" />
           {num("rateCount", "Rate limit", "rate_limit.count", "starts per period.")}
           <TextField label="Period" value={form.ratePer} onChange={(ratePer) => set({ ratePer })} mono wrong={wrongOf(error, "rate_limit.per")} placeholder="1m" />
-          {form.rateCount.trim() !== "" && num("rateBurst", "Burst", "rate_limit.burst", "A tenth of a second's worth when empty.")}
+          {form.rateCount.trim() !== "" && num("rateBurst", "Burst", "rate_limit.burst", "Empty: a tenth of a second's worth.")}
           <TextField label="Unique key" value={form.uniqueKey} onChange={(uniqueKey) => set({ uniqueKey })} wrong={wrongOf(error, "unique_key")} hint="One unfinished execution at a time." />
-          <TextField label="Expires after" value={form.expires} onChange={(expires) => set({ expires })} mono wrong={wrongOf(error, "expires_after")} placeholder="1h" hint="If it has not started by then." />
+          <TextField label="Expires after" value={form.expires} onChange={(expires) => set({ expires })} mono wrong={wrongOf(error, "expires_after")} placeholder="1h" hint="An execution that has not started by then expires." />
           <TextField label="Redrive dead letters after" value={form.redrive} onChange={(redrive) => set({ redrive })} mono wrong={wrongOf(error, "auto_redrive_after")} placeholder="6h" hint="Once, automatically." />
         </div>
       </More>

@@ -90,7 +90,7 @@ export function toRequest(f: Form): Request {
       timezone: f.type === "CRON" ? some(f.timezone) : f.type === "INTERVAL" ? some(f.everyZone) : undefined,
       day: f.type === "CRON" && f.day !== "vixie" ? f.day : undefined,
       every: f.type === "INTERVAL" ? f.every.trim() : undefined,
-      jitter_ms: f.type !== "IMMEDIATE" ? number(f.jitter) : undefined, start_at: recurs ? some(f.start) : undefined, end_at: recurs ? some(f.end) : undefined, max_runs: recurs ? number(f.maxRuns) : undefined, calendar: recurs ? some(f.calendar) : undefined,
+      jitter_ms: f.type !== "IMMEDIATE" && f.type !== "MANUAL" ? number(f.jitter) : undefined, start_at: recurs ? some(f.start) : undefined, end_at: recurs ? some(f.end) : undefined, max_runs: recurs ? number(f.maxRuns) : undefined, calendar: recurs ? some(f.calendar) : undefined,
     }),
     execution: clean({
       target: f.target,

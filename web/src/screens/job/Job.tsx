@@ -1,7 +1,7 @@
 // Job: what it is, when it fires, how it did, and everything one can do with it.
 
 import { useState, type ReactNode } from "react";
-import { del, isProblem, post, useGet, useLive, useRefresh, type Job as JobType, type Preview } from "../../api";
+import { del, isProblem, post, useGet, useLive, useRefresh, type Executions as ExecutionList, type Job as JobType, type Preview } from "../../api";
 import { Link, navigate } from "../../router";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
@@ -45,6 +45,7 @@ export default function Job({ params }: ScreenProps) {
       <>
         <Head title="Job" crumb={<Link to="/jobs">Jobs</Link>} />
         {query.isError ? <ErrorBox error={query.error} what={isProblem(query.error, 404) ? "No such job" : undefined} retry={() => void query.refetch()} /> : <Loading />}
+        {isProblem(query.error, 404) && <NodeOf id={id} />}
       </>
     );
   const ref = j.key ?? j.job_id;
@@ -59,6 +60,7 @@ export default function Job({ params }: ScreenProps) {
         }
         actions={
           <>
+            {j.execution.target === "workflow" && <LinkButton to={"/workflows/" + j.job_id}>Open the graph</LinkButton>}
             {can && (
               <>
                 <Button kind="primary" icon="play" onClick={() => setOpen("run")}>
@@ -311,4 +313,14 @@ function Next({ j, path }: { j: JobType; path: string }) {
       {p && p.next.length === 0 && <p className="dim">No runs planned.</p>}
     </section>
   );
+}
+
+/** NodeOf leads to the executions of what looks like a job but is a node that a workflow describes in itself. */
+function NodeOf({ id }: { id: string }) {
+  const last = useGet<ExecutionList>(/^[0-9a-f-]{36}$/.test(id) ? "/executions" : undefined, { job_id: id, limit: 1 }).data?.executions[0];
+  return last?.trigger === "workflow" ? (
+    <p>
+      It is the node {last.job_name} of a workflow. <Link to={"/executions/" + last.execution_id}>Open its last execution</Link>
+    </p>
+  ) : null;
 }

@@ -73,8 +73,8 @@ export function PauseDialog({ j, path, onClose }: Props) {
   };
   return (
     <Ask title={`Pause ${j.name}`} action="Pause" run={run} onClose={onClose} cli={`carillon job pause ${j.key ?? j.job_id}${reason ? ` --reason ${sh(reason)}` : ""}${span ? ` --until +${Number(span) / 3600000}h` : ""}`}>
-      <p className="dim">It does not fire, and its scheduled executions that wait are held. Running executions continue.</p>
-      <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Everyone who looks at the job sees it." />
+      <p className="dim">It stops firing, and its waiting scheduled executions are held. Running executions continue.</p>
+      <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Shown to everyone who views the job." />
       <SelectField label="Resumes" value={span} onChange={setSpan} options={spans} />
     </Ask>
   );

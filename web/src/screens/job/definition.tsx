@@ -31,7 +31,7 @@ export function Definition({ j }: { j: Job }) {
         <span className="dim small">
           {as === "yaml" ? (
             <>
-              For <code>carillon apply -f</code>; credentials are hidden.{j.key ? "" : " Files identify jobs by key, and this job has none. With a key it becomes a new job."}
+              For <code>carillon apply -f</code>; credentials are hidden.{j.key ? "" : " Files identify jobs by key, and this job has none. If you add a key, applying the file creates a new job."}
             </>
           ) : (
             "For POST /jobs; credentials are hidden."

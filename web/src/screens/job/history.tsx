@@ -22,7 +22,7 @@ export function Executions({ path, live }: { path: string; live: Live }) {
       <div className="job-pick">
         <SelectField label="Status" value={status} onChange={setStatus} options={[["", "all"], ...executionStatuses.map((s): [string, string] => [s, wordOf(s)])]} />
       </div>
-      <Table label="Executions" page={page} columns={columns} id={(e) => e.execution_id} open={(e) => "/executions/" + e.execution_id} live={live} empty={<Empty title={status ? `None is ${wordOf(status).toLowerCase()}` : "It has not run yet"}>{status ? "Choose all to see its other executions." : "It runs when its schedule fires, or when someone runs it by hand."}</Empty>} />
+      <Table label="Executions" page={page} columns={columns} id={(e) => e.execution_id} open={(e) => "/executions/" + e.execution_id} live={live} empty={<Empty title={status ? `No execution is ${wordOf(status).toLowerCase()}` : "It has not run yet"}>{status ? "Choose all to see its other executions." : "It runs when its schedule fires, or when someone runs it by hand."}</Empty>} />
     </>
   );
 }
@@ -40,8 +40,8 @@ export function Instants({ path, zone }: { path: string; zone: string | undefine
   ];
   return (
     <>
-      <p className="dim">Every scheduled instant from a day ago to a day ahead, and its outcome.</p>
-      <Table label="Instants" page={page} columns={cols} id={(o) => o.scheduled_time + o.outcome} empty={<Empty title="No instants">The schedule has no instants from a day ago to a day ahead.</Empty>} />
+      <p className="dim">Every scheduled run from yesterday to tomorrow, and its outcome.</p>
+      <Table label="Instants" page={page} columns={cols} id={(o) => o.scheduled_time + o.outcome} empty={<Empty title="No instants">No runs are due between yesterday and tomorrow.</Empty>} />
     </>
   );
 }

@@ -54,7 +54,7 @@ export function YearPlot({ j, path }: { j: Job; path: string }) {
         return (
           <Calendar
             title="The past year"
-            summary={ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`}
+            summary={ran(t) + t.skipped === 0 ? "No executions yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`}
             from={c.from}
             to={c.to}
             days={c.days.map(dayOf)}

@@ -74,7 +74,7 @@ export function Versions({ j, path, may }: { j: Job; path: string; may: boolean 
             })
           }
         >
-          <p>The job gets its earlier definition, as a new revision. The current one stays in the versions.</p>
+          <p>The earlier definition becomes a new revision. The current one stays in the history.</p>
         </Confirm>
       )}
     </>

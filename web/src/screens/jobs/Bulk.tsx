@@ -84,7 +84,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
                 <State of={operation.state} />
                 <span>
                   {count(operation.done)} of {count(operation.total)} done
-                  {operation.passed > 0 && `, ${count(operation.passed)} passed over`}
+                  {operation.passed > 0 && `, ${count(operation.passed)} skipped`}
                 </span>
               </div>
               <progress max={Math.max(1, operation.total)} value={operation.done + operation.passed} aria-label="Progress" />
@@ -118,7 +118,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
               {n > 6 && <li className="dim small">and {count(n - 6)} more</li>}
             </ul>
           )}
-          {action === "pause" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} placeholder="The warehouse is moved" />}
+          {action === "pause" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} placeholder="Warehouse is moving" />}
           {tagging && <ListField label="Tags" inline value={tags} onChange={setTags} add="Another tag" wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />}
           {action === "trigger" && <TextField label="At most, per second" value={rate} onChange={setRate} inputMode="decimal" hint="No limit when empty." />}
           {action === "delete" && (

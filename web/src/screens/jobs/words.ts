@@ -10,6 +10,8 @@ export function scheduleWords(s: JobSchedule): string {
       return "At once, when created";
     case "ONE_TIME":
       return "Once";
+    case "MANUAL":
+      return "When you run it";
     case "INTERVAL":
       return "Every " + (s.every ?? "?").replace(/(\d)([a-z]+)/g, "$1 $2 ").replace(/ 0 s | 0 m /g, " ").trim().replace(/\bm\b/, "min");
     case "CRON":
@@ -29,6 +31,8 @@ export function targetWords(j: Job): string {
       return `a worker's handler “${t.kind ?? ""}”`;
     case "simulate":
       return `pretends ${t.work_kind ?? ""}${t.duration_ms ? " for " + duration(t.duration_ms) : ""}`;
+    case "workflow":
+      return "a workflow";
   }
 }
 
@@ -43,18 +47,18 @@ const overlaps: Record<string, string> = {
 export function policyWords(j: Job): string[] {
   const r = j.retry_policy;
   const out: string[] = [];
-  const grows = r.backoff === "FIXED" ? `${duration(r.initial_delay_ms)} apart` : `first after ${duration(r.initial_delay_ms)}, growing ${r.backoff === "LINEAR" ? "steadily" : "twofold"} to ${duration(r.max_delay_ms)} at the most`;
-  out.push(r.max_retries === 0 ? "Failures are not retried." : `A failure is tried again up to ${r.max_retries} ${r.max_retries === 1 ? "time" : "times"}, ${grows}.`);
+  const grows = r.backoff === "FIXED" ? `${duration(r.initial_delay_ms)} apart` : `first after ${duration(r.initial_delay_ms)}, then ${r.backoff === "LINEAR" ? "growing steadily" : "doubling"} up to ${duration(r.max_delay_ms)}`;
+  out.push(r.max_retries === 0 ? "Failures are not retried." : `A failure is retried up to ${r.max_retries} ${r.max_retries === 1 ? "time" : "times"}, ${grows}.`);
   out.push(`An attempt times out after ${duration(j.execution.timeout_seconds * 1000)}.` + (j.execution.total_timeout_seconds ? ` All attempts together time out after ${duration(j.execution.total_timeout_seconds * 1000)}.` : ""));
-  if (j.execution.stall_timeout_seconds) out.push(`One that reports no progress for ${duration(j.execution.stall_timeout_seconds * 1000)} has stalled.`);
+  if (j.execution.stall_timeout_seconds) out.push(`An attempt that reports no progress for ${duration(j.execution.stall_timeout_seconds * 1000)} has stalled.`);
   if (j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") {
     out.push(overlaps[j.overlap] ?? j.overlap);
-    out.push(j.catch_up === "none" ? "Missed runs: none is made up." : j.catch_up === "all" ? `What it misses is made up for, the latest ${j.catch_up_limit} at the most.` : "Of what it misses, the latest is made up for.");
+    out.push(j.catch_up === "none" ? "Missed runs are skipped." : j.catch_up === "all" ? `After an outage, the latest ${j.catch_up_limit} missed runs are executed.` : "After an outage, only the latest missed run is executed.");
   }
   if (j.max_concurrent) out.push(`At most ${j.max_concurrent} at once${j.concurrency_key ? ` for each value of ${j.concurrency_key}` : ""}.`);
-  if (j.rate_limit) out.push(`At most ${j.rate_limit.count} start in ${j.rate_limit.per}${j.concurrency_key ? ` for each value of ${j.concurrency_key}` : ""}.`);
-  if (j.unique_key) out.push(`Only one with the key “${j.unique_key}” is unfinished at a time.`);
-  if (j.expires_after) out.push(`One that has not started after ${j.expires_after} expires.`);
+  if (j.rate_limit) out.push(`At most ${j.rate_limit.count} start per ${j.rate_limit.per}${j.concurrency_key ? ` for each value of ${j.concurrency_key}` : ""}.`);
+  if (j.unique_key) out.push(`Only one execution with the key “${j.unique_key}” is unfinished at a time.`);
+  if (j.expires_after) out.push(`An execution that has not started after ${j.expires_after} expires.`);
   if (j.auto_redrive_after) out.push(`A dead letter is redriven once, after ${j.auto_redrive_after}.`);
   if (j.schedule.jitter_ms) out.push(`Fires up to ${duration(j.schedule.jitter_ms)} after its instant, to spread load.`);
   if (j.schedule.calendar) out.push(`Skips what the calendar “${j.schedule.calendar}” excludes.`);

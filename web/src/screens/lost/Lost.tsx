@@ -14,7 +14,7 @@ export default function Lost() {
           </LinkButton>
         }
       >
-        <code>{path}</code> leads nowhere. Press <kbd>?</kbd> for the keys, or Ctrl-K to go anywhere.
+        <code>{path}</code> does not exist. Press <kbd>?</kbd> for the keys, or Ctrl-K to go anywhere.
       </Empty>
     </>
   );

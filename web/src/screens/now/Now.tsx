@@ -57,7 +57,7 @@ export default function Now() {
         <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={counted(o.workers, "worker")} />
         <Tile to={executions("status:pending")} label="Queued" value={count(o.queued)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
         {letters && !letters.has ? (
-          <Tile to="/dead-letters" label="Dead letters" value="–" note={`the tier ${letters.tier} has none`} />
+          <Tile to="/dead-letters" label="Dead letters" value="–" note={`not in the tier ${letters.tier}`} />
         ) : (
           <Tile to="/dead-letters" label="Dead letters" value={(o.dead_letters_is_estimate ? "≈ " : "") + count(o.dead_letters)} tone={o.dead_letters > 0 ? "warn" : undefined} note={o.dead_letters > 0 ? "failed for good" : "none"} />
         )}
@@ -117,7 +117,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                 </span>
                 <div className="grow">
                   <Link className="wrap" to={executions(`status:failed,timed_out,retrying from:-24h ${g.text ? JSON.stringify(g.text) : g.type}`)}>
-                    <strong>{g.type || "Others"}</strong> <span data-tip={"This group holds every error that reads\n" + g.message.slice(0, 200)}>{headline(g.sample_message || g.message)}</span>
+                    <strong>{g.type || "Others"}</strong> <span data-tip={"This group contains every error of the form\n" + g.message.slice(0, 200)}>{headline(g.sample_message || g.message)}</span>
                   </Link>
                   <div className="dim small">
                     {g.jobs.slice(0, 2).map((j, i) => (
@@ -138,7 +138,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
           ))}
         </ul>
       )}
-      {f?.partial && <p className="dim small">There were too many kinds of failures to list them all.</p>}
+      {f?.partial && <p className="dim small">There are too many kinds of failures to list them all.</p>}
     </section>
   );
 }
@@ -157,7 +157,7 @@ function Trouble({ o }: { o: Overview }) {
     <section className="panel stack" aria-label="Jobs to look at">
       <h2>Jobs to look at</h2>
       {o.late.length + o.failing.length === 0 ? (
-        <p className="dim">{o.schedules > 0 ? `All ${count(o.schedules)} schedules are on time and every job's last execution succeeded.` : "No job is late, and none fails."}</p>
+        <p className="dim">{o.schedules > 0 ? `All ${count(o.schedules)} schedules are on time and every job's last execution succeeded.` : "No job is late or failing."}</p>
       ) : (
         <ul className="now-failures">
           {o.late.map((j) => (

@@ -67,11 +67,11 @@ export function pauseWords(p: PausedQueue): string {
 export function holding(q: Queue): Holding {
   if (q.pause) return { state: "PAUSED", word: "Paused", why: pauseWords(q.pause) };
   if (!q.waiting) return { state: "IDLE", word: q.running ? "Flowing" : "Empty", why: "Nothing waits." };
-  if (q.limit?.max_concurrent && (q.running ?? 0) >= q.limit.max_concurrent) return { state: "PAUSED", word: "At its limit", why: `${q.limit.max_concurrent} run, which is all that its limit allows.` };
+  if (q.limit?.max_concurrent && (q.running ?? 0) >= q.limit.max_concurrent) return { state: "PAUSED", word: "At its limit", why: `${q.limit.max_concurrent} are running, the maximum that its limit allows.` };
   if (q.slots === 0) return { state: "DEAD", word: "No worker", why: "No worker serves this queue." };
   if (q.slots !== null && (q.running ?? 0) >= q.slots) return { state: "BUSY", word: "Workers are full", why: `All ${q.slots} slots of its workers are taken.` };
-  if (q.limit?.rate_limit) return { state: "PAUSED", word: "By its rate", why: `No more than ${q.limit.rate_limit.count} start in ${q.limit.rate_limit.per}.` };
-  return { state: "RUNNING", word: "Flowing", why: "Workers are taking what waits." };
+  if (q.limit?.rate_limit) return { state: "PAUSED", word: "Rate limited", why: `At most ${q.limit.rate_limit.count} start per ${q.limit.rate_limit.per}.` };
+  return { state: "RUNNING", word: "Flowing", why: "Workers are processing it." };
 }
 
 /** whole is a list that is all there: one page of it. */

@@ -54,7 +54,7 @@ export function Join({ known, onClose }: { known: string[]; onClose: () => void 
   return (
     <Dialog title="Add a worker" onClose={onClose} broad>
       <p className="dim">
-        A worker runs executions on a machine of its own. It needs a key of the role worker
+        A worker runs executions on another machine. It needs a key with the role worker
         {admin ? (
           <>
             : make one under <Link to="/admin/keys?new=worker">Keys</Link>, and put it into CARILLON_TOKEN.

@@ -92,7 +92,7 @@ function All() {
         </span>
       ),
     },
-    { id: "beat", head: "Last beat", label: "beat", cell: (w) => <Beat w={w} /> },
+    { id: "beat", head: "Last heartbeat", label: "beat", cell: (w) => <Beat w={w} /> },
     { id: "version", head: "Version", label: "version", cell: (w) => <Version of={w.version} server={server} /> },
     { id: "queues", head: "Queues", label: "queues", cell: (w) => (w.queues.length ? <Tags of={w.queues} to={(q) => "/queues/" + encodeURIComponent(q)} /> : <span className="dim">all</span>) },
     { id: "labels", head: "Labels", roomy: true, cell: (w) => <Tags of={w.labels} /> },
@@ -138,7 +138,7 @@ function All() {
         {living.length > 0 && (
           <p className="dim" role="status">
             {count(living.length)} {living.length === 1 ? "worker runs" : "workers run"} {count(running)} of {count(slots)} at once ({percent(slots ? Math.round((running / slots) * 1000) / 1000 : 0)}).
-            {skewed > 0 && ` ${count(skewed)} ${skewed === 1 ? "is" : "are"} of another version than the server.`}
+            {skewed > 0 && ` ${count(skewed)} ${skewed === 1 ? "runs" : "run"} another version than the server.`}
           </p>
         )}
       </Head>
@@ -255,7 +255,7 @@ function One({ id }: { id: string }) {
             <dd>
               <Memory w={w} />
             </dd>
-            <dt>Last beat</dt>
+            <dt>Last heartbeat</dt>
             <dd>
               <Beat w={w} />
             </dd>
@@ -274,8 +274,8 @@ function One({ id }: { id: string }) {
             </dd>
           </dl>
         </section>
-        <section className="panel" aria-label="What it serves">
-          <h2>What it serves</h2>
+        <section className="panel" aria-label="Serves">
+          <h2>Serves</h2>
           <dl className="facts">
             <dt>Queues</dt>
             <dd>{w.queues.length ? <Tags of={w.queues} to={(x) => "/queues/" + encodeURIComponent(x)} /> : "all"}</dd>
@@ -302,10 +302,10 @@ function One({ id }: { id: string }) {
 
 function Ran({ rows }: { rows: Executions["executions"] }) {
   return (
-    <section className="panel stack" aria-label="What it ran">
-      <h2>What it ran</h2>
+    <section className="panel stack" aria-label="Executions">
+      <h2>Executions</h2>
       {rows.length === 0 ? (
-        <p className="dim">Nothing known.</p>
+        <p className="dim">Unknown.</p>
       ) : (
         <div className="tablebox">
           <table className="table cards" aria-label="Executions">

@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/blob"
+	"github.com/carillon-jobs/carillon/internal/blob/database"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
+	"github.com/carillon-jobs/carillon/internal/blob/location"
+	"github.com/carillon-jobs/carillon/internal/blob/s3"
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// How long a server waits for an answer of the place for objects when it starts, and for servers that have just ended to be seen as gone.
+const (
+	placeAnswers = 10 * time.Second
+	placeAsks    = 500 * time.Millisecond
+)
+
+// artifacts returns the store of this installation's artifacts.
+func (r *running) artifacts(ctx context.Context, db engine.Store, all engine.Store) (*artifact.Store, error) {
+	objects, err := r.objects(ctx, db, all)
+	if err != nil {
+		return nil, err
+	}
+	return artifact.NewStore(objects, r.Config.Blobs.Spool, r.maxArtifact(), int64(r.Config.Artifacts.TenantMB)<<20), nil
+}
+
+func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }
+
+// objects opens the place for objects that the settings name, and sees that other servers over the database use the same. all is db
+// before anything was wrapped around it. A place that cannot be reached is looked at again when it is first used.
+func (r *running) objects(ctx context.Context, db, all engine.Store) (blob.Store, error) {
+	mistake := func(err error) error {
+		return config.Mistakes{{Key: "blobs.url", Value: r.Config.Blobs.URL, Want: "a place for objects that this server can use: " + err.Error(), From: "as set or by default"}}
+	}
+	at, err := location.Parse(r.Config.Blobs.URL)
+	if err != nil {
+		return nil, mistake(err)
+	}
+	p := &place{owners: all, db: db, replaced: func(before, now string) {
+		r.log.Warn("artifacts are stored in another place from now on; those in the former place are not found unless you copy them", "before", before, "now", now)
+	}}
+	switch at.Kind {
+	case location.Folder:
+		p.Store = folder.New(at.Path)
+	case location.Bucket:
+		if p.Store, err = s3.New(at); err != nil {
+			return nil, mistake(err)
+		}
+	default:
+		p.Store, p.same = database.New(db), true
+	}
+	var others *sharedElsewhere
+	asking, cancel := context.WithTimeout(ctx, placeAnswers)
+	defer cancel()
+	for {
+		err := p.check(asking)
+		if errors.As(err, &others) { // they may have ended a moment ago
+			select {
+			case <-time.After(placeAsks):
+				continue
+			case <-asking.Done():
+			}
+		}
+		switch {
+		case err == nil:
+			return p, nil
+		case others != nil && asking.Err() != nil:
+			return nil, mistake(others)
+		case errors.Is(err, blob.ErrUnavailable), errors.Is(err, engine.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+			r.log.Warn("the place for artifacts cannot be reached; jobs that need none run, and it is tried again when it is used", "place", p.String(), "error", err)
+			return p, ctx.Err()
+		}
+		return nil, mistake(err)
+	}
+}
+
+// placeName is the name under which servers agree on the place for objects: its mark, and what it is for people.
+const placeName = "blobs.place"
+
+// sharedElsewhere says that other servers over the database store objects in another place.
+type sharedElsewhere struct{ here, there, hosts string }
+
+func (s *sharedElsewhere) Error() string {
+	return fmt.Sprintf("%s is not the place that the servers on %s use (%s), or is not shared with them: an artifact uploaded at one server would be missing at the other; use one place for all, or stop them all to change it", s.here, s.hosts, s.there)
+}
+
+// place is a store of objects that is used only once it is known to be the one that all servers share.
+type place struct {
+	blob.Store
+	db       engine.Store
+	owners   engine.Store
+	same     bool // it is the database, which they share in any case
+	replaced func(before, now string)
+
+	mu sync.Mutex
+	ok bool // guarded by mu
+}
+
+// check compares the mark of the place with the one that the servers over the database have agreed on. If no server runs that
+// uses another place, this one becomes the place.
+func (p *place) check(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ok {
+		return nil
+	}
+	ctx = engine.Unconfined(ctx)
+	mark := "database"
+	if !p.same {
+		var err error
+		if mark, err = blob.Mark(ctx, p.Store); err != nil {
+			return err
+		}
+	}
+	mine := mark + " " + p.String()
+	kept, err := p.db.Share(ctx, placeName, []byte(mine))
+	if err != nil {
+		return err
+	}
+	agreed, where, _ := strings.Cut(string(kept), " ")
+	if agreed == mark {
+		p.ok = true
+		return nil
+	}
+	if present, ok := p.owners.(engine.Present); ok {
+		hosts, err := present.Present(ctx)
+		if err != nil {
+			return err
+		}
+		if len(hosts) > 0 {
+			return &sharedElsewhere{p.String(), where, strings.Join(hosts, ", ")}
+		}
+	}
+	if err := p.db.Reshare(ctx, placeName, kept, []byte(mine)); err != nil {
+		return err
+	}
+	if kept, err = p.db.Share(ctx, placeName, []byte(mine)); err != nil {
+		return err
+	}
+	if now, place, _ := strings.Cut(string(kept), " "); now != mark {
+		return &sharedElsewhere{p.String(), place, "another host"}
+	}
+	p.replaced(where, p.String())
+	p.ok = true
+	return nil
+}
+
+// ready refuses to use a place that is not known to be shared.
+func (p *place) ready(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, placeAnswers)
+	defer cancel()
+	err := p.check(asking)
+	var others *sharedElsewhere
+	if errors.As(err, &others) {
+		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
+	}
+	return err
+}
+
+func (p *place) Put(ctx context.Context, o blob.Object, content io.ReaderAt) error {
+	if err := p.ready(ctx); err != nil {
+		return err
+	}
+	return p.Store.Put(ctx, o, content)
+}
+
+func (p *place) Get(ctx context.Context, name string, from, n int64) (io.ReadCloser, error) {
+	if err := p.ready(ctx); err != nil {
+		return nil, err
+	}
+	return p.Store.Get(ctx, name, from, n)
+}
+
+func (p *place) Stat(ctx context.Context, name string) (blob.Info, error) {
+	if err := p.ready(ctx); err != nil {
+		return blob.Info{}, err
+	}
+	return p.Store.Stat(ctx, name)
+}
+
+func (p *place) List(ctx context.Context, prefix, after string, limit int) ([]blob.Info, error) {
+	if err := p.ready(ctx); err != nil {
+		return nil, err
+	}
+	return p.Store.List(ctx, prefix, after, limit)
+}
+
+func (p *place) Delete(ctx context.Context, name string) error {
+	if err := p.ready(ctx); err != nil {
+		return err
+	}
+	return p.Store.Delete(ctx, name)
+}

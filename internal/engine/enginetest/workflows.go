@@ -1,0 +1,161 @@
+package enginetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// flow returns a workflow to be created, and its first version, which uses jobs.
+func (f fixture) flow(name string, uses ...job.ID) (job.Job, engine.WorkflowVersion) {
+	f.Helper()
+	j := f.sample(name)
+	j.Schedule, j.Queue, j.Labels, j.Target = job.Schedule{Type: job.Manual}, job.DefaultQueue, nil, job.Target{Kind: job.Workflow, Version: 1}
+	return j, engine.WorkflowVersion{
+		Tenant: j.Tenant, Workflow: j.ID, Version: 1, CreatedAt: f.now(), By: "ann", Definition: []byte(`{"nodes":["✓"]}`),
+		Jobs: append([]job.ID{job.NodeID(newID()), {}}, uses...),
+	}
+}
+
+// next returns the update of a workflow to its next version, which uses jobs.
+func (f fixture) next(j job.Job, uses ...job.ID) engine.Update {
+	f.Helper()
+	j = f.job(j.ID)
+	v := engine.WorkflowVersion{Tenant: j.Tenant, Workflow: j.ID, Version: j.Target.Version + 1, CreatedAt: f.now(), By: "bob", Definition: []byte(`{}`), Jobs: uses, Layout: []byte("drawn")}
+	j.Target.Version++
+	return engine.Update{Job: j, Revision: j.Revision, AsOf: f.now(), Workflow: &v}
+}
+
+func workflows(t *testing.T, h Harness) {
+	t.Run("versions", func(t *testing.T) {
+		f := open(t, h)
+		used, _ := f.add("used")
+		j, first := f.flow("flow", used.ID, used.ID)
+		if err := f.AddWorkflow(f.ctx, first); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.AddWorkflow(f.ctx, first); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("the same version again: %v", err)
+		}
+		f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
+		if got := must(f.WorkflowVersion(f.ctx, tenant.Default, j.ID, 1)); !cmp.Equal(got, first) {
+			t.Error(cmp.Diff(first, got))
+		}
+		u := f.next(j)
+		if got := must(f.UpdateJob(f.ctx, tenant.Default, u)); got.Target.Version != 2 || got.Revision != 2 {
+			t.Errorf("updated: version %d, revision %d", got.Target.Version, got.Revision)
+		}
+		if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 0, 10)); !cmp.Equal(got, []engine.WorkflowVersion{*u.Workflow, first}) {
+			t.Errorf("all: %+v", got)
+		}
+		for _, c := range []struct{ before, limit, want int }{{0, 1, 2}, {2, 10, 1}} {
+			if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, c.before, c.limit)); len(got) != 1 || got[0].Version != c.want {
+				t.Errorf("before %d: %+v", c.before, got)
+			}
+		}
+		if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 1, 10)); len(got) != 0 {
+			t.Errorf("before the first: %+v", got)
+		}
+		for name, of := range map[string]tenant.ID{"another tenant's": "other", "unknown": tenant.Default} {
+			id, version := j.ID, 1
+			if of == tenant.Default {
+				version = 3
+			}
+			if _, err := f.WorkflowVersion(f.ctx, of, id, version); !errors.Is(err, engine.ErrNotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// A refused update changes nothing.
+		stale := f.next(j, used.ID)
+		stale.Revision = 1
+		if _, err := f.UpdateJob(f.ctx, tenant.Default, stale); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("a stale revision: %v", err)
+		}
+		if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 0, 10)); len(got) != 2 {
+			t.Errorf("%d versions, want 2", len(got))
+		}
+	})
+	t.Run("who uses a job", func(t *testing.T) {
+		f := open(t, h)
+		used, _ := f.add("used")
+		users := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, w := range must(f.WorkflowUsers(f.ctx, tenant.Default, used.ID)) {
+				got = append(got, w.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("used by %q, want %q", got, want)
+			}
+		}
+		add := func(name string) job.Job {
+			j, v := f.flow(name, used.ID)
+			if err := f.AddWorkflow(f.ctx, v); err != nil {
+				t.Fatal(err)
+			}
+			f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
+			return j
+		}
+		users()
+		b, a := add("b"), add("a")
+		users("a", "b")
+		if got := must(f.WorkflowUsers(f.ctx, "other", used.ID)); len(got) != 0 {
+			t.Errorf("for another tenant: %+v", got)
+		}
+		var no *engine.Used
+		if _, err := f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: used.ID, AsOf: f.now()}); !errors.As(err, &no) || len(no.By) != 2 || no.By[0].ID != a.ID {
+			t.Errorf("deleting it: %v", err)
+		}
+		if got := f.job(used.ID); got.State == job.Deleted || got.Revision != 1 {
+			t.Errorf("it is %s all the same", got.State)
+		}
+		must(f.UpdateJob(f.ctx, tenant.Default, f.next(b)))
+		users("a")
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: a.ID, AsOf: f.now()}))
+		users()
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: used.ID, AsOf: f.now()}))
+		if _, err := f.UpdateJob(f.ctx, tenant.Default, f.next(b, used.ID)); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("using what is deleted: %v", err)
+		}
+		_, v := f.flow("c", job.ID(newID()))
+		if err := f.AddWorkflow(f.ctx, v); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("using what is unknown: %v", err)
+		}
+		if got := f.job(b.ID); got.Target.Version != 2 {
+			t.Errorf("version %d, want 2", got.Target.Version)
+		}
+	})
+	t.Run("a job is deleted while a version begins to use it", func(t *testing.T) {
+		f := open(t, h)
+		for range 20 {
+			used, _ := f.add("used")
+			j, v := f.flow("flow")
+			if err := f.AddWorkflow(f.ctx, v); err != nil {
+				t.Fatal(err)
+			}
+			f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
+			u := f.next(j, used.ID)
+			var wg sync.WaitGroup
+			var updated, deleted error
+			wg.Go(func() { _, updated = f.UpdateJob(f.ctx, tenant.Default, u) })
+			wg.Go(func() {
+				_, deleted = f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: used.ID, AsOf: used.CreatedAt})
+			})
+			wg.Wait()
+			var no *engine.Used
+			switch {
+			case updated == nil && errors.As(deleted, &no):
+			case errors.Is(updated, engine.ErrNotFound) && deleted == nil:
+			default:
+				t.Fatalf("update: %v; deletion: %v; want that exactly one succeeds", updated, deleted)
+			}
+		}
+	})
+}

@@ -1,0 +1,396 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	findRunSQL = `
+		SELECT ` + runColumns + ` FROM runs r WHERE r.tenant = $2 AND r.id = $1
+		UNION ALL SELECT ` + runColumns + ` FROM runs r WHERE r.tenant = $2 AND r.execution = $1 AND r.id <> $1
+		UNION ALL SELECT ` + runColumns + ` FROM run_attempts a JOIN runs r ON r.id = a.run WHERE a.execution = $1 AND a.execution <> r.id AND r.tenant = $2`
+
+	// A member that its run takes for live may have ended already; then its mark says how.
+	memberColumns = `m.run, m.execution, m.place, m.attempt, m.created_at, coalesce(m.started_at, k.started_at, v.started_at), coalesce(m.finished_at, k.finished_at),
+		m.status, coalesce(k.status, 0), v.id IS NOT NULL, coalesce(v.lease, 0), coalesce(v.tries, 0), coalesce(v.hold, 0), v.cancel_at IS NOT NULL`
+	// PostgreSQL looks each one up: the tables may have been empty when it planned.
+	memberTables = ` FROM run_members m
+		/*postgres: LEFT JOIN LATERAL (SELECT status, started_at, finished_at FROM run_marks WHERE execution = m.execution AND place = m.place OFFSET 0) k ON true
+		LEFT JOIN LATERAL (SELECT id, lease, tries, hold, started_at, cancel_at FROM live WHERE id = m.execution OFFSET 0) v ON true*/
+		/*sqlite: LEFT JOIN run_marks k ON k.execution = m.execution AND k.place = m.place LEFT JOIN live v ON v.id = m.execution*/`
+	membersSQL = `SELECT ` + memberColumns + memberTables + `
+		WHERE m.run = $1 AND m.tenant = $2 AND m.place >= $3 AND m.place < $4
+			AND NOT EXISTS (SELECT 1 FROM run_members l WHERE l.run = m.run AND l.place = m.place AND l.attempt > m.attempt /*postgres: OFFSET 0*/)
+		ORDER BY m.place LIMIT $5`
+	nodeMembersSQL = `SELECT ` + memberColumns + memberTables + `
+		WHERE m.run = $1 AND m.tenant = $2 AND m.place ` + anyPlace + `
+			AND NOT EXISTS (SELECT 1 FROM run_members l WHERE l.run = m.run AND l.place = m.place AND l.attempt > m.attempt /*postgres: OFFSET 0*/)
+		ORDER BY m.place`
+	memberSQL = `SELECT ` + memberColumns + memberTables + ` WHERE m.execution = $1 AND m.tenant = $2`
+
+	// What a run keeps goes before what its executions left behind: a person may have marked the node.
+	nodeResults = `
+		SELECT place, result, ending FROM run_results WHERE run = $1 AND tenant = $2 AND place >= $3 AND place < $4
+		UNION ALL SELECT m.place, e.result, NULL FROM run_members m JOIN executions e ON e.id = m.execution
+		WHERE m.run = $1 AND m.tenant = $2 AND m.place >= $3 AND m.place < $4 AND e.finished_at >= $5 AND e.status = 10 AND e.tenant = $2
+			AND NOT EXISTS (SELECT 1 FROM run_members l WHERE l.run = m.run AND l.place = m.place AND l.attempt > m.attempt)
+			AND NOT EXISTS (SELECT 1 FROM run_results r WHERE r.run = m.run AND r.place = m.place)`
+	resultSizeSQL  = `SELECT coalesce(sum(length(result)), 0) FROM (` + nodeResults + `) r`
+	nodeResultsSQL = nodeResults + ` ORDER BY place`
+
+	// An execution of the run's current attempt may have ended before the run knows it. What else the run keeps is newer than executions of
+	// earlier attempts: it failed before it started.
+	runErrorsSQL = `
+		SELECT place, ending, 1 AS rank FROM run_results WHERE run = $1 AND tenant = $2 AND ending IS NOT NULL AND place ` + anyPlace + `
+		UNION ALL SELECT m.place, e.ending, CASE WHEN m.attempt = $4 THEN 0 ELSE 2 END FROM run_members m JOIN executions e ON e.id = m.execution
+		WHERE m.run = $1 AND m.tenant = $2 AND e.finished_at >= $5 AND e.tenant = $2 AND e.ending IS NOT NULL AND m.place ` + anyPlace + `
+			AND NOT EXISTS (SELECT 1 FROM run_members l WHERE l.run = m.run AND l.place = m.place AND l.attempt > m.attempt)
+		ORDER BY place, rank`
+	// anyPlace holds for places that are in the list $3.
+	anyPlace = `/*postgres: = ANY ($3::int8[])*//*sqlite: IN (SELECT value FROM json_each($3))*/`
+
+	newApprovalsSQL = "SELECT " + waitColumns + ` FROM run_waits
+		WHERE tenant = $1 AND kind = 2 AND begun_at >= $2 AND (begun_at, run, node) > ($2, $3, $4) ORDER BY begun_at, run, node LIMIT $5`
+	approvalsSQL = `
+		SELECT w.run, w.tenant, w.node, w.kind, w.begun_at, w.wake_at, w.until_at, w.event, w.match, w.votes, r.workflow, r.version
+		FROM run_waits w JOIN runs r ON r.id = w.run WHERE w.tenant = $1 AND w.kind = 2 ORDER BY w.begun_at, w.run LIMIT $2`
+	addEventSQL  = "INSERT INTO run_events (id, tenant, event, digest, match, payload, at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING"
+	matchedSQL   = "SELECT DISTINCT run FROM run_waits WHERE tenant = $1 AND event = $2 AND kind = 3 AND digest IN ($3, $4)"
+	wakeWaitsSQL = "UPDATE run_waits SET wake_at = $6 WHERE run " + anyID + " AND tenant = $2 AND event = $3 AND kind = 3 AND digest IN ($4, $5)"
+	oldMarksSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2) m"
+	askedRunsSQL = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE place < 0 LIMIT $1) m"
+	dueWaitsSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_waits WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2) w"
+	nextWaitSQL  = "SELECT wake_at FROM run_waits WHERE wake_at > $1 ORDER BY wake_at LIMIT 1"
+
+	endedRunsSQL   = "SELECT id FROM runs WHERE tenant = $1 AND ended_at IS NOT NULL AND ended_at < $2 ORDER BY ended_at LIMIT $3"
+	dropEventsSQL  = "DELETE FROM run_events WHERE id IN (SELECT id FROM run_events WHERE at < $1 ORDER BY at LIMIT $2)"
+	dropMembersSQL = "DELETE FROM run_members WHERE execution IN (SELECT execution FROM run_members WHERE run = $1 LIMIT $2)"
+	dropSomeSQL    = "DELETE FROM run_results WHERE run = $1 AND place IN (SELECT place FROM run_results WHERE run = $1 ORDER BY place LIMIT $2)"
+)
+
+func scanRun(r Row) (out engine.WorkflowRun, err error) {
+	var ending []byte
+	var token int64
+	err = r.Scan((*[16]byte)(&out.ID), (*[16]byte)(&out.Execution), &token, (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.Version, &out.Attempt, &out.Status,
+		&out.State, &out.Input, &out.Output, &ending, &out.ScheduledAt, &out.BegunAt, &out.EndedAt, &out.Seq)
+	if err != nil {
+		return out, err
+	}
+	out.Token, out.Input, out.Output = job.Token(token), orNil(out.Input), orNil(out.Output)
+	out.Error, _, err = engine.DecodeEnd(orNil(ending))
+	return out, err
+}
+
+// orNil makes nil of empty bytes.
+func orNil(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func scanMark(r Row) (run job.ExecutionID, m engine.RunMark, err error) {
+	var place int64
+	var status int
+	var ending []byte
+	if err := r.Scan((*[16]byte)(&run), (*[16]byte)(&m.Execution), &place, &status, &m.StartedAt, &m.FinishedAt, &m.Result, &ending); err != nil {
+		return run, m, err
+	}
+	m.Place, m.Status, m.Result = engine.NodePlace(place), job.Status(status), orNil(m.Result)
+	m.Error, _, err = engine.DecodeEnd(orNil(ending))
+	return run, m, err
+}
+
+func scanWait(r Row) (w engine.RunWait, err error) {
+	var kind int
+	err = r.Scan((*[16]byte)(&w.Run), (*string)(&w.Tenant), &w.Node, &kind, &w.BegunAt, &w.WakeAt, &w.Until, &w.Event, &w.Match, &w.Votes)
+	w.Kind, w.Match, w.Votes = engine.WaitKind(kind), orNil(w.Match), orNil(w.Votes)
+	return w, err
+}
+
+func scanApproval(r Row) (a engine.OpenApproval, err error) {
+	a.RunWait, err = scanWait(longer{r, []any{(*[16]byte)(&a.Workflow), &a.Version}})
+	return a, err
+}
+
+// longer is a row of which another scans the first columns.
+type longer struct {
+	Row
+	rest []any
+}
+
+func (l longer) Scan(into ...any) error { return l.Row.Scan(append(into, l.rest...)...) }
+
+func scanResult(r Row) (out engine.RunResult, err error) {
+	var place int64
+	var ending []byte
+	if err := r.Scan(&place, &out.Result, &ending); err != nil {
+		return out, err
+	}
+	out.Place, out.Result = engine.NodePlace(place), orNil(out.Result)
+	out.Error, _, err = engine.DecodeEnd(orNil(ending))
+	return out, err
+}
+
+func scanError(r Row) (out engine.RunResult, err error) {
+	var place int64
+	var rank int
+	var ending []byte
+	if err := r.Scan(&place, &ending, &rank); err != nil {
+		return out, err
+	}
+	out.Place = engine.NodePlace(place)
+	out.Error, _, err = engine.DecodeEnd(orNil(ending))
+	return out, err
+}
+
+func scanEvent(r Row) (e engine.RunEvent, err error) {
+	err = r.Scan(&e.ID, (*string)(&e.Tenant), &e.Name, &e.Match, &e.Payload, &e.At)
+	e.Match, e.Payload = orNil(e.Match), orNil(e.Payload)
+	return e, err
+}
+
+func scanMember(r Row) (m engine.Member, err error) {
+	var place, lease int64
+	var status, marked, tries, hold int
+	var live, asked bool
+	err = r.Scan((*[16]byte)(&m.Run), (*[16]byte)(&m.Execution), &place, &m.Attempt, &m.CreatedAt, &m.StartedAt, &m.FinishedAt, &status, &marked, &live, &lease, &tries, &hold, &asked)
+	m.Place, m.Status = engine.NodePlace(place), job.Status(max(status, marked))
+	if !m.Status.Final() {
+		m.Status = liveStatus(lease > 0, asked, tries, hold)
+		if !live {
+			m.Status = job.Pending // it ends just now
+		}
+	}
+	return m, err
+}
+
+// liveStatus says how an execution stands that has not ended.
+func liveStatus(leased, asked bool, tries, hold int) job.Status {
+	switch {
+	case leased && asked:
+		return job.Cancelling
+	case leased:
+		return job.Running
+	case hold != 0:
+		return job.Waiting
+	case tries > 0:
+		return job.Retrying
+	}
+	return job.Pending
+}
+
+func findRun(tx Tx, t tenant.ID, id job.ExecutionID) (engine.WorkflowRun, error) {
+	return one(tx, scanRun, findRunSQL, [16]byte(id), string(t))
+}
+
+// WorkflowRun finds a run by the id of any of its attempts.
+func (s Runs) WorkflowRun(ctx context.Context, t tenant.ID, id job.ExecutionID) (out engine.WorkflowRun, err error) {
+	return readOne(ctx, s.db, "find a run", scanRun, findRunSQL, [16]byte(id), string(t))
+}
+
+// Members lists executions of nodes in the order of their places.
+func (s Runs) Members(ctx context.Context, t tenant.ID, run job.ExecutionID, from, until engine.NodePlace, limit int) ([]engine.Member, error) {
+	return readAll(ctx, s.db, "list nodes", scanMember, membersSQL, [16]byte(run), string(t), int64(from), int64(until), max(limit, 0))
+}
+
+// NodeMembers lists the latest executions of nodes that are no maps.
+func (s Runs) NodeMembers(ctx context.Context, t tenant.ID, run job.ExecutionID, nodes []int) ([]engine.Member, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	return readAll(ctx, s.db, "list nodes", scanMember, nodeMembersSQL, [16]byte(run), string(t), placesOf(nodes))
+}
+
+// placesOf lists the places of nodes that are no maps.
+func placesOf(nodes []int) []int64 {
+	out := make([]int64, len(nodes))
+	for i, n := range nodes {
+		out[i] = int64(engine.PlaceOf(n, -1))
+	}
+	return out
+}
+
+// MemberOf finds the member that an execution is.
+func (s Runs) MemberOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (engine.Member, error) {
+	return readOne(ctx, s.db, "find the run of an execution", scanMember, memberSQL, [16]byte(id), string(t))
+}
+
+// RunResults lists the results that a run keeps.
+func (s Runs) RunResults(ctx context.Context, t tenant.ID, run job.ExecutionID, from, until engine.NodePlace) ([]engine.RunResult, error) {
+	return readAll(ctx, s.db, "list results", scanResult, "SELECT place, result, ending FROM run_results WHERE run = $1 AND place >= $2 AND place < $3 AND tenant = $4 ORDER BY place",
+		[16]byte(run), int64(from), int64(until), string(t))
+}
+
+// NodeSpans lists when maps and waits of a run began and ended.
+func (s Runs) NodeSpans(ctx context.Context, t tenant.ID, run job.ExecutionID) ([]engine.NodeSpan, error) {
+	return readAll(ctx, s.db, "list the times of nodes", func(r Row) (x engine.NodeSpan, err error) {
+		var place int64
+		err = r.Scan(&place, &x.StartedAt, &x.FinishedAt)
+		x.Node = engine.NodePlace(place).Node()
+		return x, err
+	}, spansSQL, [16]byte(run), string(t))
+}
+
+// NodeResults lists results, those that the run keeps and those of executions.
+func (s Runs) NodeResults(ctx context.Context, q engine.ResultQuery, most int64) (rs []engine.RunResult, size int64, err error) {
+	args := []any{[16]byte(q.Run), string(q.Tenant), int64(q.From), int64(q.Until), q.Since}
+	size, err = readOne(ctx, s.db, "measure results", func(r Row) (n int64, err error) { return n, r.Scan(&n) }, resultSizeSQL, args...)
+	if err != nil || size > most {
+		return nil, size, err
+	}
+	rs, err = readAll(ctx, s.db, "list results of nodes", scanResult, nodeResultsSQL, args...)
+	return rs, size, err
+}
+
+// RunErrors lists the errors at a run's places.
+func (s Runs) RunErrors(ctx context.Context, q engine.ErrorQuery) (out []engine.RunResult, err error) {
+	if len(q.Places) == 0 {
+		return nil, nil
+	}
+	places := make([]int64, len(q.Places))
+	for i, p := range q.Places {
+		places[i] = int64(p)
+	}
+	all, err := readAll(ctx, s.db, "list errors of nodes", scanError, runErrorsSQL, [16]byte(q.Run), string(q.Tenant), places, q.Attempt, q.Since)
+	for _, r := range all {
+		if r.Error != nil && (len(out) == 0 || out[len(out)-1].Place != r.Place) {
+			out = append(out, r)
+		}
+	}
+	return out, err
+}
+
+// RunWaits lists what a run waits for.
+func (s Runs) RunWaits(ctx context.Context, t tenant.ID, run job.ExecutionID) ([]engine.RunWait, error) {
+	return readAll(ctx, s.db, "list waits", scanWait, "SELECT "+waitColumns+" FROM run_waits WHERE run = $1 AND tenant = $2 ORDER BY node, kind", [16]byte(run), string(t))
+}
+
+// Approvals lists approvals that a tenant's runs wait for.
+func (s Runs) Approvals(ctx context.Context, t tenant.ID, limit int) ([]engine.OpenApproval, error) {
+	return readAll(ctx, s.db, "list approvals", scanApproval, approvalsSQL, string(t), max(limit, 0))
+}
+
+// NewApprovals lists approvals that came after one.
+func (s Runs) NewApprovals(ctx context.Context, t tenant.ID, after engine.RunWait, limit int) ([]engine.RunWait, error) {
+	return readAll(ctx, s.db, "list new approvals", scanWait, newApprovalsSQL, string(t), after.BegunAt, [16]byte(after.Run), after.Node, max(limit, 0))
+}
+
+func scanID(r Row) (id job.ExecutionID, err error) { return id, r.Scan((*[16]byte)(&id)) }
+
+// WakeRuns lists runs that somebody must look after.
+func (s Runs) WakeRuns(ctx context.Context, limit int) (out []job.ExecutionID, next time.Time, err error) {
+	err = s.db.Ask(ctx, "find runs to look after", func(tx Tx) error {
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		marked, err := all(tx, scanID, oldMarksSQL, now.Add(-time.Second), limit)
+		if err != nil {
+			return err
+		}
+		asked, err := all(tx, scanID, askedRunsSQL, limit)
+		if err != nil {
+			return err
+		}
+		due, err := all(tx, scanID, dueWaitsSQL, now, limit)
+		if err != nil {
+			return err
+		}
+		out = slices.Concat(marked, asked, due)
+		later, err := all(tx, func(r Row) (at time.Time, err error) { return at, r.Scan(&at) }, nextWaitSQL, now)
+		if len(later) > 0 {
+			next = later[0]
+		}
+		return err
+	})
+	return out, next, err
+}
+
+// SendEvent keeps an event, and lists the runs with a wait that it matches.
+func (s Runs) SendEvent(ctx context.Context, ev engine.RunEvent, e *audit.Entry) (out []job.ExecutionID, err error) {
+	err = write(ctx, s.db, "keep an event", e, func(tx Tx) error {
+		_, err := tx.Exec(addEventSQL, ev.ID, string(ev.Tenant), ev.Name, digestOf(ev.Match), ev.Match, ev.Payload, ev.At)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Only now: a wait that began before the event was committed is seen here, and one that begins later sees the event. The runs are
+	// locked first, so that nobody who has looked for the event in vain puts the wait back as it was. The waits are due at once: the
+	// sweep finds them if whoever sent the event dies.
+	err = s.db.WriteRuns(ctx, "find waits for an event", func(tx RunTx) error {
+		if out, err = all(tx, scanID, matchedSQL, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match)); err != nil || len(out) == 0 {
+			return err
+		}
+		list := listed(out)
+		now, err := tx.ReadAll(Query{SQL: lockRunsSQL, Runs: list, Row: func(Row) error { return nil }})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(wakeWaitsSQL, list, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match), now)
+		return err
+	})
+	return out, err
+}
+
+// EventWaits lists runs with a wait that an event would match.
+func (s Runs) EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error) {
+	return readAll(ctx, s.db, "find waits for an event", scanID, matchedSQL+" ORDER BY run LIMIT $5", string(t), name, []byte{}, digestOf(match), max(limit, 0))
+}
+
+// runsAtOnce bounds the runs that one call of ForgetRuns looks at.
+const runsAtOnce = 50
+
+// ForgetRuns drops rows of runs of a tenant that ended before an instant, the oldest run first. A run goes after all that belongs to it.
+func (s Runs) ForgetRuns(ctx context.Context, t tenant.ID, before time.Time, limit int) (more bool, err error) {
+	err = s.db.Write(ctx, "forget runs", func(tx Tx) error {
+		ids, err := all(tx, scanID, endedRunsSQL, string(t), before, runsAtOnce)
+		if err != nil {
+			return err
+		}
+		more = len(ids) == runsAtOnce
+		left := int64(limit)
+		for _, id := range ids {
+			for _, sql := range []string{dropMembersSQL, dropSomeSQL} {
+				n, err := tx.Exec(sql, [16]byte(id), left)
+				if err != nil {
+					return err
+				}
+				left -= n
+			}
+			if left <= 0 {
+				more = true
+				return nil
+			}
+			for _, sql := range []string{"DELETE FROM run_marks WHERE run = $1", "DELETE FROM run_spans WHERE run = $1", "DELETE FROM run_waits WHERE run = $1", "DELETE FROM run_attempts WHERE run = $1", "DELETE FROM runs WHERE id = $1"} {
+				if _, err := tx.Exec(sql, [16]byte(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return more, err
+}
+
+// ForgetEvents drops up to limit events that are too old to count.
+func (s Runs) ForgetEvents(ctx context.Context, limit int) (n int, err error) {
+	err = s.db.Write(ctx, "forget events", func(tx Tx) error {
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		dropped, err := tx.Exec(dropEventsSQL, now.Add(-engine.EventAge), limit)
+		n = int(dropped)
+		return err
+	})
+	return n, err
+}

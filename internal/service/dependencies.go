@@ -1,0 +1,187 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Dependencies are the jobs that one depends on, in the order in which they were given.
+type Dependencies struct {
+	Job       job.Job
+	Condition workflow.Condition // empty: it depends on nothing
+	Parents   []Parent
+}
+
+// Parent is a job that another depends on.
+type Parent struct {
+	ID        job.ID
+	Key, Name string
+	Token     job.ExecutionID // the newest execution that counts and that the other job has not fired by; zero: none
+	At        time.Time       // when that ended
+}
+
+// Dependencies says on what a job depends, and which tokens are there.
+func (s *Jobs) Dependencies(ctx context.Context, p tenant.Principal, ref engine.Ref) (Dependencies, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return Dependencies{}, err
+	}
+	j, err := s.find(ctx, p.Tenant, ref)
+	if err != nil {
+		return Dependencies{}, err
+	}
+	return s.dependencies(ctx, j)
+}
+
+// dependencies reads on what a job depends. A deleted one depends on nothing.
+func (s *shared) dependencies(ctx context.Context, j job.Job) (Dependencies, error) {
+	out := Dependencies{Job: j}
+	if len(j.DependsOn) == 0 || j.State == job.Deleted {
+		return out, nil
+	}
+	out.Condition = workflow.Condition(j.DependsIf)
+	edges, err := s.store.Dependencies(ctx, j.Tenant, []job.ID{j.ID})
+	if err != nil {
+		return out, err
+	}
+	for _, id := range j.DependsOn {
+		of, err := s.store.Job(ctx, j.Tenant, engine.Ref{ID: id})
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return out, err
+		}
+		x := Parent{ID: id, Key: of.Key, Name: of.Name}
+		for _, e := range edges {
+			if e.Parent == id {
+				x.Token, x.At = e.Token, e.At
+			}
+		}
+		out.Parents = append(out.Parents, x)
+	}
+	return out, nil
+}
+
+// SetDependencies has a job depend on others: it fires each time that each of them has ended as the condition asks. References that are
+// the same as before keep their tokens, unless the condition is another.
+func (s *Jobs) SetDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref, on []string, c workflow.Condition) (Dependencies, error) {
+	if c == "" {
+		c = workflow.OnSuccess
+	}
+	r, err := s.change(ctx, p, ref, "job.dependencies.set", 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+		d := workflow.Dependencies{Condition: c}
+		if d.Parents, err = s.checked(ctx, j, on, d); err != nil {
+			return u, err
+		}
+		if slices.Equal(d.Parents, j.DependsOn) && j.DependsIf == string(c) {
+			return u, errUnchanged
+		}
+		u.Job = j
+		u.Job.DependsOn, u.Job.DependsIf = d.Parents, string(c)
+		u.Parents = &engine.ParentsChange{Reset: j.DependsIf != string(c)}
+		return u, nil
+	})
+	if err != nil {
+		return Dependencies{}, err
+	}
+	s.runner.Tokens()
+	return s.dependencies(ctx, r.Job)
+}
+
+// RemoveDependencies has a job depend on nothing. What its schedule fired and waits for them starts.
+func (s *Jobs) RemoveDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref) (Dependencies, error) {
+	r, err := s.change(ctx, p, ref, "job.dependencies.remove", 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+		if len(j.DependsOn) == 0 {
+			return u, errUnchanged
+		}
+		u.Job = j
+		u.Job.DependsOn, u.Job.DependsIf = nil, ""
+		u.Parents = &engine.ParentsChange{}
+		return u, nil
+	})
+	if err != nil {
+		return Dependencies{}, err
+	}
+	return s.dependencies(ctx, r.Job)
+}
+
+// checked finds the jobs that one is to depend on, and says what is wrong with them.
+func (s *Jobs) checked(ctx context.Context, j job.Job, on []string, d workflow.Dependencies) ([]job.ID, error) {
+	if n := len(on); n > workflow.MaxParents {
+		return nil, job.Invalids{{Field: "depends_on", Value: fmt.Sprintf("%d jobs", n), Want: fmt.Sprintf("at most %d", workflow.MaxParents)}}
+	}
+	var v job.Invalids
+	known := map[job.ID]job.Job{j.ID: j}
+	for i, text := range on {
+		field := fmt.Sprintf("depends_on[%d]", i)
+		of, err := s.jobNamed(ctx, j.Tenant, text)
+		if errors.Is(err, engine.ErrNotFound) {
+			v.Add(field, text, "the id of a job or workflow that exists, or key:… with its key")
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		known[of.ID] = of
+		d.Parents = append(d.Parents, of.ID)
+		children, err := s.store.Dependants(ctx, j.Tenant, of.ID, workflow.MaxDependants)
+		if err != nil {
+			return nil, err
+		}
+		if len(children) >= workflow.MaxDependants && !slices.Contains(children, j.ID) {
+			v.Add(field, text, fmt.Sprintf("a job on which fewer than %d others depend", workflow.MaxDependants))
+		}
+	}
+	if len(v) > 0 {
+		return nil, v
+	}
+	above, err := s.above(ctx, j.Tenant, d.Parents)
+	if err != nil {
+		return nil, err
+	}
+	v = d.Check(j.ID, func(id job.ID) []job.ID { return above[id] }, func(id job.ID) string {
+		of, ok := known[id]
+		if !ok {
+			if of, err = s.store.Job(ctx, j.Tenant, engine.Ref{ID: id}); err != nil {
+				return id.String()
+			}
+		}
+		if of.Key != "" {
+			return of.Key
+		}
+		return of.Name
+	})
+	if len(v) > 0 {
+		return nil, v
+	}
+	return d.Parents, nil
+}
+
+// above lists by job on what it depends, of some jobs and of those that they depend on, directly or not.
+func (s *Jobs) above(ctx context.Context, t tenant.ID, of []job.ID) (map[job.ID][]job.ID, error) {
+	out := map[job.ID][]job.ID{}
+	for len(of) > 0 {
+		edges, err := s.store.Dependencies(ctx, t, of)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range of {
+			out[id] = nil
+		}
+		for _, e := range edges {
+			out[e.Child] = append(out[e.Child], e.Parent)
+		}
+		of = nil
+		for _, e := range edges {
+			if _, ok := out[e.Parent]; !ok && !slices.Contains(of, e.Parent) {
+				of = append(of, e.Parent)
+			}
+		}
+	}
+	return out, nil
+}

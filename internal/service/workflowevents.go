@@ -1,0 +1,129 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// maxMatch bounds what an event carries to be compared, in bytes of JSON.
+const maxMatch = 4096
+
+// eventRuns bounds the runs that a dry run of an event lists.
+const eventRuns = 10_000
+
+// releasedAtOnce bounds the runs that continue before an event is answered; the others continue right after.
+const releasedAtOnce = 100
+
+// EventSent tells what came of an event.
+type EventSent struct {
+	ID   [16]byte          // zero: of a dry run
+	Runs []job.ExecutionID // that waited for it
+}
+
+// SendEvent sends an event to the runs that wait for it, and to those that begin to wait within a day.
+func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name string, match, payload []byte, dry bool) (out EventSent, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return out, err
+	}
+	var v job.Invalids
+	if !workflow.ValidEvent(name) {
+		v.Add("event", name, workflow.WantEvent)
+	}
+	told, err := workflow.EventMatch(match)
+	if err != nil || len(told) > maxMatch {
+		v.Add("match", string(match), fmt.Sprintf("a JSON value of at most %d bytes", maxMatch))
+	}
+	if f := workflow.CheckResult(payload); f != nil {
+		v.Add("payload", fmt.Sprintf("%d bytes", len(payload)), fmt.Sprintf("at most %d bytes", workflow.MaxValue))
+	}
+	if len(v) > 0 {
+		return out, v
+	}
+	if dry {
+		out.Runs, err = s.store.EventWaits(ctx, p.Tenant, name, told, eventRuns)
+		return out, err
+	}
+	if err := s.jobs.beginOne(ctx, p); err != nil {
+		return out, err
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	out.ID = newID()
+	detail := detail{After: fields{"match": digest(told), "payload": digest(payload)}}
+	ev := engine.RunEvent{ID: out.ID, Tenant: p.Tenant, Name: name, Match: told, Payload: payload, At: s.now()}
+	if out.Runs, err = s.store.SendEvent(ctx, ev, s.audited(p, "event.send", name, detail)); err != nil {
+		return out, err
+	}
+	for i, run := range out.Runs {
+		if i >= releasedAtOnce || s.runner.Settle(ctx, p.Tenant, run) != nil {
+			s.runner.Advance(run)
+		}
+	}
+	return out, nil
+}
+
+// OpenApproval is a decision that a run waits for.
+type OpenApproval struct {
+	engine.OpenApproval
+	Name     string // of the workflow
+	Key      string // of the node
+	Approval workflow.Approval
+	Approved int // how many have approved
+}
+
+// approvalsAtOnce bounds the approvals of a tenant that are looked through for those that somebody may decide.
+const approvalsAtOnce = 5000
+
+// FindApprovals lists the decisions that runs wait for and that the caller may make, the oldest first.
+func (s *WorkflowRuns) FindApprovals(ctx context.Context, p tenant.Principal) (out []OpenApproval, err error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	waits, err := s.store.Approvals(ctx, p.Tenant, approvalsAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	var ids []job.ID
+	for _, w := range waits {
+		g, err := s.runner.Graph(ctx, p.Tenant, w.Workflow, w.Version)
+		if err != nil {
+			return nil, err
+		}
+		if w.Node < 0 || w.Node >= g.Len() {
+			continue
+		}
+		n := g.Node(w.Node)
+		if n.Wait == nil || n.Wait.Approval == nil || !n.Wait.Approval.MayVote(p.Role) {
+			continue
+		}
+		x := OpenApproval{OpenApproval: w, Key: n.Key, Approval: *n.Wait.Approval}
+		if len(w.Votes) > 0 {
+			var votes []workflow.Vote
+			if err := json.Unmarshal(w.Votes, &votes); err != nil {
+				return nil, errors.Join(errors.New("read the votes of a run"), err)
+			}
+			if slices.ContainsFunc(votes, func(v workflow.Vote) bool { return v.Who == p.Who() }) {
+				continue // others are asked
+			}
+			x.Approved = len(votes)
+		}
+		out, ids = append(out, x), append(ids, w.Workflow)
+	}
+	slices.SortFunc(ids, func(a, b job.ID) int { return slices.Compare(a[:], b[:]) })
+	names, err := s.store.Names(ctx, p.Tenant, slices.Compact(ids))
+	for i := range out {
+		out[i].Name = names[out[i].Workflow]
+	}
+	return out, err
+}

@@ -1,0 +1,172 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// resolve finds the existing jobs that nodes name, and sees to it that workflows do not use themselves, nor each other too deep.
+func (s *Workflows) resolve(ctx context.Context, t tenant.ID, w *Workflow, m *madeFlow, of job.Job) error {
+	uses := &uses{s: s.shared, ctx: ctx, tenant: t, seen: map[job.ID]*used{}, of: map[string]*used{}}
+	self := uses.keep(of, nil)
+	var v job.Invalids
+	found := map[string]job.ID{}
+	for i := range w.Graph.Nodes {
+		text := w.Graph.Nodes[i].JobID
+		if text == "" {
+			continue
+		}
+		id, ok := found[text]
+		if !ok {
+			j, err := s.jobNamed(ctx, t, text)
+			if errors.Is(err, engine.ErrNotFound) {
+				v.Add(fmt.Sprintf("nodes[%d].job_id", i), text, "the id of a job or workflow that exists, or key:… with its key")
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			id = j.ID
+			found[text] = id
+			if j.Target.Kind == job.Workflow && id != of.ID {
+				uses.keep(j, nil)
+			}
+			if j.Target.Kind == job.Workflow {
+				self.uses = append(self.uses, id)
+			}
+		}
+		m.version.Jobs[i] = id
+	}
+	if len(v) > 0 {
+		return v
+	}
+	if len(self.uses) == 0 {
+		return nil
+	}
+	self.known = true
+	return uses.check(self)
+}
+
+// jobNamed finds the job that a node, or a dependency, names; engine.ErrNotFound also for a deleted one.
+func (s *shared) jobNamed(ctx context.Context, t tenant.ID, text string) (job.Job, error) {
+	ref := engine.Ref{}
+	if key, ok := strings.CutPrefix(text, "key:"); ok && job.ValidKey(key) {
+		ref.Key = key
+	} else if id, err := job.ParseID(text); err == nil {
+		ref.ID = id
+	} else {
+		return job.Job{}, engine.ErrNotFound
+	}
+	j, err := s.find(ctx, t, ref)
+	if err == nil && j.State == job.Deleted {
+		err = engine.ErrNotFound
+	}
+	return j, err
+}
+
+// uses knows which workflows use each other, as far as it was asked.
+type uses struct {
+	s      *shared
+	ctx    context.Context
+	tenant tenant.ID
+	seen   map[job.ID]*used
+	of     map[string]*used // by label
+	err    error
+}
+
+// used is a workflow and the workflows that it uses.
+type used struct {
+	job   job.Job
+	label string // what people know it by; no other has it
+	uses  []job.ID
+	known bool // uses is
+}
+
+func (u *uses) keep(j job.Job, uses []job.ID) *used {
+	x := &used{job: j, label: "key:" + j.Key, uses: uses}
+	if j.Key == "" {
+		x.label = fmt.Sprintf("%s (%s)", j.Name, j.ID)
+	}
+	u.seen[j.ID], u.of[x.label] = x, x
+	return x
+}
+
+// find returns a workflow; nil if the job is none, or if something failed.
+func (u *uses) find(id job.ID) *used {
+	if x, ok := u.seen[id]; ok || u.err != nil {
+		return x
+	}
+	j, err := u.s.store.Job(u.ctx, u.tenant, engine.Ref{ID: id})
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		u.err = err
+		return nil
+	}
+	if err != nil || j.Target.Kind != job.Workflow || j.State == job.Deleted {
+		u.seen[id] = nil
+		return nil
+	}
+	return u.keep(j, nil)
+}
+
+// below lists the labels of the workflows that one uses.
+func (u *uses) below(label string) (out []string) {
+	x := u.of[label]
+	if !x.known && u.err == nil {
+		x.known = true
+		v, err := u.s.store.WorkflowVersion(u.ctx, u.tenant, x.job.ID, x.job.Target.Version)
+		if err != nil {
+			u.err = err
+			return nil
+		}
+		x.uses = v.Uses()
+	}
+	for _, id := range x.uses {
+		if y := u.find(id); y != nil {
+			out = append(out, y.label)
+		}
+	}
+	return out
+}
+
+// maxAbove bounds how many workflows that use one, directly or not, are looked at.
+const maxAbove = 1000
+
+// check looks at a workflow, and from each one that uses it, directly or not.
+func (u *uses) check(self *used) error {
+	tops := []*used{self}
+	for i := 0; i < len(tops) && len(tops) < maxAbove; i++ {
+		by, err := u.s.store.WorkflowUsers(u.ctx, u.tenant, tops[i].job.ID)
+		if err != nil {
+			return err
+		}
+		for _, w := range by {
+			if _, ok := u.seen[w.ID]; ok {
+				continue // it is among those below, so there is a cycle, or looked at already
+			}
+			if x := u.find(w.ID); x != nil {
+				tops = append(tops, x)
+			}
+		}
+	}
+	for _, x := range tops {
+		err := workflow.CheckNesting(x.label, u.below)
+		if u.err != nil {
+			return u.err
+		}
+		var bad job.Invalid
+		if errors.As(err, &bad) {
+			return job.Invalids{bad}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
