@@ -259,15 +259,16 @@ func failWorkflow(in *installation, point, action, spec string) {
 // A server is killed again and again while it starts the items of a wide map: afterwards there is each item once.
 func TestAMapThatIsKilledWhileItExpands(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
-		width, kills := 3_000, 2
+		width, kills := 5_000, 2
 		if all {
 			width, kills = 100_000, 5
 		}
 		in := install(t, where, "api,scheduler")
 		in.bulk = true
-		const slow = "workflow.midExpand=sleep(100ms)"           // so that it is killed before it is done
+		// Each server starts its share of the items, a thousand a commit, and then stands still until it is killed.
+		halts := fmt.Sprintf("workflow.midExpand=sleep(1h)@%d-%d", width/1000/(kills+1), width)
 		const long = "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=20" // no lease is to be lost while there is much to do
-		in.serve(slow, long)
+		in.serve(halts, long)
 		f := newFlows(in, width, true)
 		w := in.work("")
 		stopping := make(chan struct{})
@@ -278,19 +279,20 @@ func TestAMapThatIsKilledWhileItExpands(t *testing.T) {
 		w.Signal(syscall.SIGTERM) // nobody runs items until there are all of them
 		harness.Eventually(t, 20*time.Second, "the worker to stop", func() bool { return w.Says("stopping: ") })
 		close(stopping)
-		w.Exit()
 		for i := range kills {
-			n := 0
-			harness.Eventually(t, f.takes(), "more items", func() bool { n = f.started(f.runs[0]); return n > i*width/(kills+1) })
-			if in.now().Kill(); n == width {
-				t.Errorf("all items had started before kill %d", i+1)
+			s := in.now()
+			harness.Eventually(t, f.takes(), "the server to halt", func() bool { return s.Says("workflow.midExpand: sleep") })
+			n := f.started(f.runs[0])
+			if s.Kill(); n == 0 || n >= width {
+				t.Errorf("%d of %d items had started before kill %d; want some, and not all", n, width, i+1)
 			}
-			next := slow
+			next := halts
 			if i == kills-1 {
 				next = ""
 			}
 			in.serve(next, long)
 		}
+		w.Exit()
 		harness.Eventually(t, f.takes(), "all items", func() bool { return f.started(f.runs[0]) == width })
 		in.work("")
 		in.work("")
