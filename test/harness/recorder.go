@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -149,32 +148,41 @@ func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, ans
 	return func(status int, answer []byte) { r.told(each, status, answer) }
 }
 
-// told records the response to a request.
+// told records the response to a request, which may be about very many executions: it is decoded once.
 func (r *Recorder) told(each []check.Event, status int, answer []byte) {
+	if len(each) == 0 {
+		return
+	}
+	var got client.Claimed
+	var orders client.Orders
+	var vs client.Verdicts
+	answered := status == 200 || status == 204
+	if answered {
+		_ = json.Unmarshal(answer, map[check.Op]any{check.Claim: &got, check.Beat: &orders, check.Complete: &vs}[each[0].Op])
+	}
+	lost := map[string]bool{}
+	for _, id := range orders.Lost {
+		lost[id] = true
+	}
 	for i, x := range each {
 		x.Kind, x.Result = check.OK, ""
 		switch {
 		case status >= 400 && status < 500:
 			x.Kind = check.Fail
-		case status != 200 && status != 204:
+		case !answered:
 			x.Kind = check.Unknown
 		case x.Op == check.Claim:
-			var got client.Claimed
-			_ = json.Unmarshal(answer, &got)
 			for _, a := range got.Attempts {
 				x.Execution, x.Job, x.Token, x.Attempt = a.ExecutionID, a.JobID, a.FencingToken, a.AttemptNumber
 				r.note(x)
 			}
 			continue
 		case x.Op == check.Beat:
-			var orders client.Orders
-			_ = json.Unmarshal(answer, &orders)
-			if x.Result = "kept"; slices.Contains(orders.Lost, x.Execution) {
+			if x.Result = "kept"; lost[x.Execution] {
 				x.Result = "lost"
 			}
 		case x.Op == check.Complete:
-			var vs client.Verdicts
-			if x.Kind = check.Unknown; json.Unmarshal(answer, &vs) == nil && i < len(vs.Verdicts) {
+			if x.Kind = check.Unknown; i < len(vs.Verdicts) {
 				x.Kind, x.Result = check.OK, vs.Verdicts[i].Verdict
 			}
 		}
