@@ -304,7 +304,7 @@ func TestAMapThatIsKilledWhileItExpands(t *testing.T) {
 func TestAWideMapDelaysNobody(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		const promised = 2 * time.Second
-		width := 2_000
+		width := 6_000
 		if all {
 			width = 20_000
 		}
@@ -324,7 +324,7 @@ func TestAWideMapDelaysNobody(t *testing.T) {
 				t.Fatalf("a job of the other tenant: %d %s %v", a.Code, a.Body, err)
 			}
 			jobs = append(jobs, j.ExecutionID)
-			<-time.After(100 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 		}
 		if len(jobs) < 3 {
 			t.Errorf("the map was over after %d jobs", len(jobs))
