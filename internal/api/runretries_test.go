@@ -97,6 +97,42 @@ func TestRetryingTheExecutionOfARun(t *testing.T) {
 	})
 }
 
+// A retry or redrive that is repeated with its idempotency key is answered as the first time, and changes nothing.
+func TestRepeatedRetriesOfRuns(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {
+		f := open(withRuns(t))
+		c := newCrew(f)
+		for verb, path := range map[string]string{"retry": "/api/v1/executions/%s/retry", "redrive": "/api/v1/dead-letters/%s/redrive"} {
+			for part, of := range map[string]func(run string) string{
+				"node": func(run string) string { return executionOf(t, f.run(run), "a") },
+				"run":  func(run string) string { return run },
+			} {
+				_, run := f.flow(x("a"), `{}`)
+				c.take(1)
+				c.end("a", "FAILED")
+				f.stands(run, "FAILED")
+				path, key := fmt.Sprintf(path, of(run)), []string{"X-Idempotency-Key", verb + part}
+				first := want[client.Triggered](f, 202, "POST", path, "", key...)
+				if again := want[client.Triggered](f, 202, "POST", path, "", key...); again != first {
+					t.Errorf("%s of a %s: repeated, it answers %s, not %s", verb, part, encoded(again), encoded(first))
+				}
+				c.take(1)
+				c.end("a", "FAILED")
+				f.stands(run, "FAILED")
+				if again := want[client.Triggered](f, 202, "POST", path, "", key...); again != first {
+					t.Errorf("%s of a %s: repeated after its end, it answers %s, not %s", verb, part, encoded(again), encoded(first))
+				}
+				if r := f.stands(run, "FAILED"); r.Attempt != 2 {
+					t.Errorf("%s of a %s: the run has %d attempts", verb, part, r.Attempt)
+				}
+				if other := want[client.Problem](f, 422, "POST", path, "{}", key...); other.Code != "idempotency_key_reused" {
+					t.Errorf("%s of a %s: its key for another request: %s", verb, part, encoded(other))
+				}
+			}
+		}
+	})
+}
+
 // To redrive the dead letter of an item is to run the items again that did not succeed, also of a map that did.
 func TestRedrivingAnItem(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {

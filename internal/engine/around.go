@@ -358,6 +358,10 @@ func (s *Around) NewApprovals(ctx context.Context, a1 tenant.ID, a2 RunWait, a3 
 	return around(s.Hook, ctx, "NewApprovals", func(ctx context.Context) ([]RunWait, error) { return s.Store.NewApprovals(ctx, a1, a2, a3) })
 }
 
+func (s *Around) Answered(ctx context.Context, a1 tenant.ID, a2 Idempotency) (Created, error) {
+	return around(s.Hook, ctx, "Answered", func(ctx context.Context) (Created, error) { return s.Store.Answered(ctx, a1, a2) })
+}
+
 func (s *Around) SendEvent(ctx context.Context, a1 RunEvent, a2 *audit.Entry) ([]job.ExecutionID, error) {
 	return around(s.Hook, ctx, "SendEvent", func(ctx context.Context) ([]job.ExecutionID, error) { return s.Store.SendEvent(ctx, a1, a2) })
 }

@@ -59,6 +59,9 @@ type Runs interface {
 	Approvals(ctx context.Context, t tenant.ID, limit int) ([]OpenApproval, error)
 	// NewApprovals lists up to limit approvals that a tenant's runs wait for and that come after one in the order of beginning, run and node.
 	NewApprovals(ctx context.Context, t tenant.ID, after RunWait, limit int) ([]RunWait, error)
+	// Answered finds the answer of an earlier request with an idempotency key, so that an act on a run that was done is not judged once more.
+	// It is the zero value if there was none.
+	Answered(ctx context.Context, t tenant.ID, i Idempotency) (Created, error)
 	// SendEvent keeps an event for waits that begin later, and lists the runs with a wait that it matches.
 	SendEvent(ctx context.Context, ev RunEvent, e *audit.Entry) ([]job.ExecutionID, error)
 	// EventWaits lists up to limit runs with a wait that an event would match.
@@ -267,6 +270,7 @@ type RunChange struct {
 	Finish   *job.Finish
 	Next     *job.Execution // of the next attempt: stored as parked, under no person's worker
 	Entry    *audit.Entry
+	Once     Idempotency // of the request that asked for it; if its key is known, nothing is changed: ErrConflict
 }
 
 // NodeStop is a node whose live executions are asked to stop, up to StopsAtOnce of all nodes in one commit. For the rest there is a WaitStop

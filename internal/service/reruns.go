@@ -29,8 +29,7 @@ func (s *Reruns) Retry(ctx context.Context, p tenant.Principal, id job.Execution
 		return e, nil, err
 	}
 	if part.run != (job.ExecutionID{}) {
-		e, err = s.retryPart(ctx, p, part, payload)
-		return e, nil, err
+		return s.onceOf(ctx, p, once, func() (job.Execution, error) { return s.retryPart(ctx, p, part, payload, once) })
 	}
 	return s.rerun(ctx, p, j, old, job.ByRetry, payload, once)
 }
@@ -58,14 +57,36 @@ func (s *Reruns) Redrive(ctx context.Context, p tenant.Principal, id job.Executi
 	if part.run == (job.ExecutionID{}) {
 		return s.rerun(ctx, p, j, old, job.ByRedrive, nil, once)
 	}
-	dead, err := s.dead(ctx, p.Tenant, id)
-	if err != nil {
-		return e, nil, err
+	return s.onceOf(ctx, p, once, func() (job.Execution, error) {
+		dead, err := s.dead(ctx, p.Tenant, id)
+		if err == nil && !dead {
+			err = &NotDone{"redrive", noDeadLetter}
+		}
+		if err != nil {
+			return old, err
+		}
+		return s.retryPart(ctx, p, part, nil, once)
+	})
+}
+
+// onceOf does something, unless a request with the same idempotency key has done it. Another may do so meanwhile: then it fails here, and
+// the answer is there.
+func (s *Reruns) onceOf(ctx context.Context, p tenant.Principal, once Once[job.Execution], do func() (job.Execution, error)) (e job.Execution, replay []byte, err error) {
+	answered := func() ([]byte, error) {
+		got, err := s.store.Answered(ctx, p.Tenant, once.with(e, s.now()))
+		if err != nil {
+			return nil, err
+		}
+		return outcome(got)
 	}
-	if !dead {
-		return old, nil, &NotDone{"redrive", noDeadLetter}
+	if replay, err = answered(); replay != nil || err != nil {
+		return e, replay, err
 	}
-	e, err = s.retryPart(ctx, p, part, nil)
+	if e, err = do(); err != nil {
+		if replay, known := answered(); replay != nil || errors.Is(known, ErrKeyReused) {
+			return e, replay, known
+		}
+	}
 	return e, nil, err
 }
 
@@ -98,8 +119,12 @@ func (s *Reruns) partOf(ctx context.Context, old job.Execution) (j job.Job, part
 }
 
 // retryPart retries a part of a run, and answers with the execution that runs it again.
-func (s *Reruns) retryPart(ctx context.Context, p tenant.Principal, part runPart, payload []byte) (job.Execution, error) {
+func (s *Reruns) retryPart(ctx context.Context, p tenant.Principal, part runPart, payload []byte, once Once[job.Execution]) (e job.Execution, err error) {
 	x := RunRetry{Of: part.of, Input: payload}
+	x.once = func(next *engine.RunChange) engine.Idempotency {
+		e = part.again(next)
+		return once.with(e, s.now())
+	}
 	if part.place != nil {
 		if payload != nil {
 			return job.Execution{}, job.Invalids{{Field: "payload_override", Value: "(a payload)", Want: "nothing here: the workflow gives its nodes their payloads"}}
@@ -110,20 +135,22 @@ func (s *Reruns) retryPart(ctx context.Context, p tenant.Principal, part runPart
 		}
 		x.Nodes, x.Items = keys, true
 	}
-	out, err := s.runs.RetryRun(ctx, p, part.run, x)
-	if err != nil {
+	if _, err := s.runs.RetryRun(ctx, p, part.run, x); err != nil {
 		return job.Execution{}, renamed(err, "input", "payload_override")
 	}
-	if part.place != nil {
-		ms, err := s.store.Members(ctx, p.Tenant, out.ID, *part.place, *part.place+1, 1)
-		if err != nil {
-			return job.Execution{}, err
-		}
-		if len(ms) == 1 && ms[0].Attempt == out.Attempt {
-			return s.store.Execution(ctx, p.Tenant, ms[0].Execution)
+	return e, nil
+}
+
+// again is the execution that runs a part again: its own or, as an item may have to wait for others, that of the run's next attempt.
+func (p runPart) again(next *engine.RunChange) job.Execution {
+	for _, m := range next.Members {
+		if p.place != nil && m.Place == *p.place {
+			return m.Execution
 		}
 	}
-	return s.store.Execution(ctx, p.Tenant, out.Execution) // an item may have to wait for others
+	e := *next.Next
+	e.Status = job.Running
+	return e
 }
 
 // keys names the nodes of places of a run, each once.

@@ -30,6 +30,7 @@ type act struct {
 	dry    bool
 	detail fields
 	do     func(*workflows.Turn) error
+	once   func(*engine.RunChange) engine.Idempotency
 }
 
 // act does something to a run and answers with the run as it is then.
@@ -61,7 +62,7 @@ func (s *WorkflowRuns) act(ctx context.Context, p tenant.Principal, id job.Execu
 		defer leave()
 	}
 	done, err := s.runner.Do(ctx, workflows.Act{
-		Tenant: p.Tenant, Run: r.ID, DryRun: a.dry, Do: a.do,
+		Tenant: p.Tenant, Run: r.ID, DryRun: a.dry, Do: a.do, Once: a.once,
 		Entry: func([]workflow.Change) *audit.Entry {
 			return s.audited(p, "workflow_run."+a.name, r.ID.String(), detail{After: a.detail})
 		},
@@ -147,6 +148,8 @@ type RunRetry struct {
 	Items  bool   // of maps among Nodes only the items that did not succeed
 	Dry    bool
 	Of     job.ExecutionID // the execution whose retry was asked for; zero: it was the run's
+
+	once func(*engine.RunChange) engine.Idempotency
 }
 
 // RetryRun runs parts of a run again that has ended.
@@ -198,7 +201,7 @@ func (s *WorkflowRuns) RetryRun(ctx context.Context, p tenant.Principal, id job.
 	if r.state == nil {
 		return s.restart(ctx, p, r, x, told)
 	}
-	return s.act(ctx, p, id, act{name: "retry", needs: tenant.Write, dry: x.Dry, detail: told, do: again.Do})
+	return s.act(ctx, p, id, act{name: "retry", needs: tenant.Write, dry: x.Dry, detail: told, do: again.Do, once: x.once})
 }
 
 // restart begins a run whose execution ended before the run could begin.
@@ -230,7 +233,7 @@ func (s *WorkflowRuns) restart(ctx context.Context, p tenant.Principal, r Run, x
 		}
 		defer leave()
 	}
-	out.Changes, err = s.runner.Restart(ctx, run, x.Dry, s.audited(p, "workflow_run.retry", r.ID.String(), detail{After: told}))
+	out.Changes, err = s.runner.Restart(ctx, run, x.Dry, s.audited(p, "workflow_run.retry", r.ID.String(), detail{After: told}), x.once)
 	if err != nil {
 		return out, err
 	}

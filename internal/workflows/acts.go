@@ -23,6 +23,8 @@ type Act struct {
 	Do func(*Turn) error
 	// Entry makes the audit entry out of what changed; nil: there is none.
 	Entry func([]workflow.Change) *audit.Entry
+	// Once makes the request safe to repeat, with the answer that what changes gives; nil: it is not.
+	Once func(*engine.RunChange) engine.Idempotency
 }
 
 // Acted tells what an act changed.
@@ -66,7 +68,7 @@ func (r *Runner) Do(ctx context.Context, a Act) (out Acted, err error) {
 		if a.Entry != nil {
 			t.Entry = a.Entry(out.Changes)
 		}
-		return t.done()
+		return t.once(a.Once)
 	})
 	if err != nil {
 		return Acted{}, err

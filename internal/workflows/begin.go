@@ -218,8 +218,8 @@ func (r *Runner) first(ctx context.Context, a *job.Attempt, budget *workflow.Bud
 }
 
 // Restart begins a run whose execution has ended without, as the second attempt of the run, and says what becomes of its nodes. In a dry
-// run it changes nothing.
-func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, e *audit.Entry) ([]workflow.Change, error) {
+// run it changes nothing. once is as in Act.
+func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, e *audit.Entry, once func(*engine.RunChange) engine.Idempotency) ([]workflow.Change, error) {
 	v, err := r.version(ctx, run.Tenant, run.Workflow, run.Version)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, 
 		return nil, err
 	}
 	t.Entry = e
-	change, err := t.done()
+	change, err := t.once(once)
 	if err != nil {
 		return nil, err
 	}

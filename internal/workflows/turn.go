@@ -353,6 +353,15 @@ func (t *Turn) done() (*engine.RunChange, error) {
 	return &t.next, t.err
 }
 
+// once finishes the turn of an act whose request is safe to repeat.
+func (t *Turn) once(of func(*engine.RunChange) engine.Idempotency) (*engine.RunChange, error) {
+	next, err := t.done()
+	if err == nil && of != nil {
+		next.Once = of(next)
+	}
+	return next, err
+}
+
 // finish ends the run's execution.
 func (t *Turn) finish() {
 	status, run := t.State.Status, t.View.Run

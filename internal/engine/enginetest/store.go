@@ -78,6 +78,7 @@ func groups() []group {
 		{"manual jobs", manualJobs},
 		{"inline jobs", inlineJobs},
 		{"workflow runs", workflowRuns},
+		{"acts on runs once", actsOnce},
 		{"edges", edges},
 		{"delete", deletion},
 		{"stats", stats},

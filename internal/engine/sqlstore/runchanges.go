@@ -21,6 +21,13 @@ type changes struct {
 	finishes                                                                                                                 []job.Finish
 	finished                                                                                                                 []*engine.RunChanged // of finishes
 	entries                                                                                                                  []*audit.Entry
+	claims                                                                                                                   []claim
+}
+
+// claim is an idempotency key that a change is made under.
+type claim struct {
+	tenant tenant.ID
+	once   engine.Idempotency
 }
 
 // cancelling is a run of which nodes are asked to stop, or whose runs below are paused or go on.
@@ -90,6 +97,9 @@ func (c *changes) add(run engine.WorkflowRun, now time.Time, next *engine.RunCha
 	}
 	if next.Entry != nil {
 		c.entries = append(c.entries, next.Entry)
+	}
+	if next.Once.Key != "" {
+		c.claims = append(c.claims, claim{run.Tenant, next.Once})
 	}
 	if len(c.begin) > 0 && !next.Ended && next.Next == nil {
 		return nil // it is stored as it is
@@ -219,6 +229,13 @@ func (c *changes) save(run *engine.WorkflowRun, now time.Time, next *engine.RunC
 
 // write writes everything that was noted. What a cancel or a finish ends needs the state that is saved before it.
 func (c *changes) write() error {
+	for _, x := range c.claims {
+		if _, known, err := c.tx.Claim(x.tenant, &x.once); err != nil {
+			return err
+		} else if known { // since the caller asked Answered
+			return engine.ErrConflict
+		}
+	}
 	var all []Bulk
 	for _, b := range []Bulk{
 		{SQL: insertRunSQL, Rows: c.begin, Each: errBegun}, {SQL: parkRunSQL, Rows: c.parks, Each: engine.ErrConflict}, {SQL: foldedSQL, Rows: c.ends}, {SQL: dropMarkSQL, Rows: c.drops},

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -221,6 +222,36 @@ func placesOf(nodes []int) []int64 {
 // MemberOf finds the member that an execution is.
 func (s Runs) MemberOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (engine.Member, error) {
 	return readOne(ctx, s.db, "find the run of an execution", scanMember, memberSQL, [16]byte(id), string(t))
+}
+
+const answeredSQL = "SELECT hash, answer FROM idempotency WHERE tenant = $1 AND key = $2 AND expires_at > $3"
+
+// Answered finds the answer of an earlier request with an idempotency key.
+func (s Runs) Answered(ctx context.Context, t tenant.ID, i engine.Idempotency) (out engine.Created, err error) {
+	if i.Key == "" {
+		return out, nil
+	}
+	err = s.db.Read(ctx, "find the answer of a request", func(tx Tx) error {
+		out = engine.Created{}
+		now, err := tx.Now()
+		if err != nil {
+			return err
+		}
+		return tx.Query(func(r Row) error {
+			var hash, answer []byte
+			if err := r.Scan(&hash, &answer); err != nil {
+				return err
+			}
+			if out.Reused = !bytes.Equal(hash, i.Hash[:]); !out.Reused {
+				out.Replay = answer
+			}
+			return nil
+		}, answeredSQL, string(t), i.Key, now)
+	})
+	if err != nil {
+		return engine.Created{}, err
+	}
+	return out, nil
 }
 
 // RunResults lists the results that a run keeps.
