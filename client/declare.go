@@ -38,6 +38,9 @@ type JobPlan struct {
 	Appear   FireTimes     `json:"appear" doc:"Instants in the next 24 hours at which it would newly fire."`
 	Vanish   FireTimes     `json:"vanish" doc:"Instants in the next 24 hours at which it would no longer fire."`
 
+	Condition *string         `json:"condition" enum:"success,failure,always" doc:"How the jobs that it depends on must end; null if it depends on nothing."`
+	DependsOn []JobDependency `json:"depends_on" doc:"The jobs that it depends on now. Dependencies are no part of a declared job: set them with PUT /jobs/{id}/dependencies."`
+
 	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"Hidden headers and variables that the change would remove, because the job would call another origin or run another program. Declare their values, or use secrets, to keep them."`
 
 	Problems []FieldProblem `json:"problems,omitempty" doc:"If it is invalid: what is wrong with it."`

@@ -179,6 +179,8 @@ type Job struct {
 	ExpiresAfter     *string    `json:"expires_after"`
 	AutoRedriveAfter *string    `json:"auto_redrive_after"`
 
+	DependsOn []string `json:"depends_on,omitempty" doc:"The ids of the jobs that it depends on; see /jobs/{id}/dependencies."`
+
 	PauseReason *string    `json:"pause_reason,omitempty" doc:"If the job is PAUSED: why."`
 	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"If the job is PAUSED: when it resumes by itself."`
 

@@ -113,6 +113,8 @@ type Workflow struct {
 	Output      string          `json:"output,omitempty"`
 	Nodes       []WorkflowNode  `json:"nodes,omitempty" doc:"Not in lists."`
 
+	DependsOn []string `json:"depends_on,omitempty" doc:"The ids of the jobs that it depends on; see /jobs/{id}/dependencies."`
+
 	PauseReason *string           `json:"pause_reason,omitempty"`
 	PausedUntil *time.Time        `json:"paused_until,omitempty"`
 	Stats       Stats             `json:"stats"`

@@ -121,7 +121,7 @@ func canonical(doc []byte) []byte {
 
 func invalidPlan(r client.JobRequest, v job.Invalids) client.JobPlan {
 	out := client.JobPlan{Key: deref(r.Key, ""), Name: r.Name, Action: client.ActionInvalid, Changes: []client.FieldChange{}}
-	out.Appear.First, out.Vanish.First = []time.Time{}, []time.Time{}
+	out.Appear.First, out.Vanish.First, out.DependsOn = []time.Time{}, []time.Time{}, []client.JobDependency{}
 	for _, x := range v {
 		out.Problems = append(out.Problems, client.FieldProblem{Field: x.Field, Value: x.Value, Want: x.Want})
 	}
@@ -131,7 +131,8 @@ func invalidPlan(r client.JobRequest, v job.Invalids) client.JobPlan {
 func wirePlan(r client.JobRequest, d service.Declared) client.JobPlan {
 	out := invalidPlan(r, d.Invalid)
 	if d.Exists {
-		out.JobID, out.Revision, out.Status = new(d.Was.ID.String()), d.Was.Revision, new(d.Was.State.String())
+		on := wireDependencies(d.On)
+		out.JobID, out.Revision, out.Status, out.Condition, out.DependsOn = new(d.Was.ID.String()), d.Was.Revision, new(d.Was.State.String()), on.Condition, on.DependsOn
 	}
 	if len(d.Invalid) > 0 {
 		return out

@@ -10,13 +10,16 @@ import (
 )
 
 func wireDependencies(d service.Dependencies) client.JobDependencies {
-	out := client.JobDependencies{JobID: d.Job.ID.String(), Key: optional(d.Job.Key), Name: d.Job.Name, Condition: optional(string(d.Condition)), DependsOn: make([]client.JobDependency, len(d.Parents))}
+	out := client.JobDependencies{JobID: d.Job.ID.String(), Key: optional(d.Job.Key), Name: d.Job.Name, Revision: d.Job.Revision, Condition: optional(string(d.Condition)), DependsOn: make([]client.JobDependency, len(d.Parents)), Dependants: make([]client.JobDependant, len(d.Children))}
 	for i, p := range d.Parents {
 		x := client.JobDependency{JobID: p.ID.String(), Key: optional(p.Key), Name: p.Name, EndedAt: instant(p.At)}
 		if !p.Token.IsZero() {
 			x.ExecutionID = optional(p.Token.String())
 		}
 		out.DependsOn[i] = x
+	}
+	for i, c := range d.Children {
+		out.Dependants[i] = client.JobDependant{JobID: c.ID.String(), Name: c.Name}
 	}
 	return out
 }
@@ -48,7 +51,11 @@ func (s jobAPI) putDependencies(w http.ResponseWriter, r *http.Request, p tenant
 	if err := decode(data, &req); err != nil {
 		return err
 	}
-	d, err := s.service.SetDependencies(r.Context(), p, ref, req.DependsOn, workflow.Condition(req.Condition))
+	is, err := revision(r)
+	if err != nil {
+		return err
+	}
+	d, err := s.service.SetDependencies(r.Context(), p, ref, is, req.DependsOn, workflow.Condition(req.Condition))
 	if err != nil {
 		return err
 	}
@@ -60,7 +67,14 @@ func (s jobAPI) deleteDependencies(w http.ResponseWriter, r *http.Request, p ten
 	if err != nil {
 		return err
 	}
-	d, err := s.service.RemoveDependencies(r.Context(), p, ref)
+	if err := s.service.HasJob(r.Context(), p, ref); err != nil {
+		return err
+	}
+	is, err := revision(r)
+	if err != nil {
+		return err
+	}
+	d, err := s.service.RemoveDependencies(r.Context(), p, ref, is)
 	if err != nil {
 		return err
 	}

@@ -83,14 +83,14 @@ func (s *Server) table() []route {
 			detail: "Cancels its waiting executions. Running executions continue, or with running=cancel are asked to stop. The history stays.", params: deletionParams, status: 200, answer: of[client.Job](), handle: jobAPI{s}.deleteJob,
 		},
 		{
-			method: "GET", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Read, group: "Jobs", summary: "The jobs that a job depends on",
+			method: "GET", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Read, group: "Jobs", summary: "The jobs that a job depends on, and those that depend on it",
 			detail: "The answer names, for each job that this one depends on, the execution that ended last and that this job has not run for yet; null if there is none.",
 			status: 200, answer: of[client.JobDependencies](), handle: jobAPI{s}.getDependencies,
 		},
 		{
 			method: "PUT", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Write, group: "Jobs", summary: "Have a job run after others",
 			detail: "The job runs once each time that every job in depends_on has had an execution that ended as condition asks: success (the default), failure (it failed, timed out, expired or was cancelled) or always. " +
-				"If one of them ends more often, the latest execution counts. When the job is due by its own schedule before that, its execution is WAITING. Jobs that depend on each other in a cycle are refused, and the answer names the cycle.",
+				"If one of them ends more often, the latest execution counts. When the job is due by its own schedule before that, its execution is WAITING. Jobs that depend on each other in a cycle are refused, and the answer names the cycle. If-Match works as in a change of the job.",
 			body: of[client.DependenciesRequest](), sample: `{"depends_on": ["key:extract"], "condition": "success"}`, status: 200, answer: of[client.JobDependencies](), handle: jobAPI{s}.putDependencies,
 		},
 		{

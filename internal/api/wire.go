@@ -67,6 +67,11 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
 	out.Tags, out.Labels = list0(out.Tags), list0(out.Labels)
+	if j.State != job.Deleted {
+		for _, id := range j.DependsOn {
+			out.DependsOn = append(out.DependsOn, id.String())
+		}
+	}
 	if j.State == job.Paused {
 		out.PauseReason, out.PausedUntil = optional(j.PauseNote), instant(j.PausedTill)
 	}

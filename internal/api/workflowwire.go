@@ -83,7 +83,7 @@ func wireWorkflow(f service.Flow) client.Workflow {
 		Owner: j.Owner, Runbook: j.Runbook, Queue: j.Queue, Labels: j.Labels, Overlap: j.Overlap, CatchUp: j.CatchUp, CatchUpLimit: j.CatchUpLimit, MaxConcurrent: j.MaxConcurrent,
 		ConcurrencyKey: j.ConcurrencyKey, RateLimit: j.RateLimit, UniqueKey: j.UniqueKey, ExpiresAfter: j.ExpiresAfter, Input: f.Payload,
 		Timeout: f.Graph.Timeout, OnFailure: string(f.Graph.OnFailure), InputSchema: f.Graph.InputSchema, Output: f.Graph.Output, Nodes: wireNodes(f.Graph.Nodes),
-		PauseReason: j.PauseReason, PausedUntil: j.PausedUntil, Stats: j.Stats, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision, Warnings: wireWarnings(f.Warnings),
+		DependsOn: j.DependsOn, PauseReason: j.PauseReason, PausedUntil: j.PausedUntil, Stats: j.Stats, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision, Warnings: wireWarnings(f.Warnings),
 	}
 	if f.Version.Version != 0 {
 		out.Version = f.Version.Version

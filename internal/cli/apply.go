@@ -211,18 +211,30 @@ func (s jobCommands) export(ctx context.Context, cl *client.Client, f client.Job
 		case j.Key == nil:
 			unkeyed++
 			continue
-		case j.Execution.Target == "workflow":
+		case j.Status == "COMPLETED" && !all && j.Execution.Target != "workflow":
+			over++
+			continue
+		}
+		var after declare.After
+		if len(j.DependsOn) > 0 {
+			on, err := cl.JobDependencies(ctx, j.JobID)
+			if err != nil {
+				return err
+			}
+			after = declare.OfDependencies(on)
+		}
+		if j.Execution.Target == "workflow" {
 			w, err := cl.Workflow(ctx, j.JobID)
 			if err != nil {
 				return err
 			}
-			d.Workflows = append(d.Workflows, declare.OfWorkflow(w))
-		case j.Status == "COMPLETED" && !all:
-			over++
-			continue
-		}
-		if j.Execution.Target != "workflow" {
-			d.Jobs = append(d.Jobs, declare.Of(j))
+			flow := declare.OfWorkflow(w)
+			flow.After = after
+			d.Workflows = append(d.Workflows, flow)
+		} else {
+			plain := declare.Of(j)
+			plain.After = after
+			d.Jobs = append(d.Jobs, plain)
 		}
 		if name := j.Schedule.Calendar; name != nil && !calendars[*name] {
 			calendars[*name] = true

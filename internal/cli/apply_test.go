@@ -20,6 +20,7 @@ jobs:
   - key: apply-b
     name: B
     tags: [apply-test]
+    depends_on: [apply-a]
     schedule: {type: INTERVAL, every: 1h}
     execution: {target: simulate, work_kind: noop}
 `
@@ -34,13 +35,13 @@ func TestApplyFromTheCommandLine(t *testing.T) {
 		}
 	}
 	write(declared)
-	if out := c.ok("plan", "-f", file); !strings.Contains(out, "+ create job apply-a (A)") || !strings.Contains(out, "2 to create, 0 to change, 0 to delete, 0 unchanged.") || !strings.Contains(out, "02:30:00 (Europe/Berlin") {
+	if out := c.ok("plan", "-f", file); !strings.Contains(out, "+ create job apply-a (A)") || !strings.Contains(out, "2 to create, 1 to change, 0 to delete, 0 unchanged.") || !strings.Contains(out, "02:30:00 (Europe/Berlin") {
 		t.Errorf("plan:\n%s", out)
 	}
 	c.ok("apply", "-f", file, "--dry-run")
 	c.fails(notFound, "", "job", "get", "apply-a")
 	c.ok("apply", "-f", file)
-	if !strings.Contains(c.err, "job apply-a: created") || !strings.Contains(c.err, "2 created, 0 changed, 0 deleted, 0 unchanged, 0 failed.") {
+	if !strings.Contains(c.err, "job apply-a: created") || !strings.Contains(c.err, "dependencies apply-b: changed") || !strings.Contains(c.err, "2 created, 1 changed, 0 deleted, 0 unchanged, 0 failed.") {
 		t.Errorf("apply:\n%s", c.err)
 	}
 	if rs := read[[]declare.Result](c, "apply", "-f", file); len(rs) != 2 || rs[0].Action != client.ActionUnchanged || !rs[1].Done {

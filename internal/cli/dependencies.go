@@ -46,7 +46,7 @@ func (s jobCommands) jobDepend() *cobra.Command {
 			if w.dryRun {
 				return s.would("remove the dependencies of the job "+j.Name, nil)
 			}
-			if _, err := c.RemoveJobDependencies(ctx, j.JobID); err != nil {
+			if _, err := c.RemoveJobDependencies(ctx, j.JobID, 0); err != nil {
 				return err
 			}
 			s.say("The job %s depends on nothing.", line(j.Name))
@@ -55,7 +55,7 @@ func (s jobCommands) jobDepend() *cobra.Command {
 		if w.dryRun {
 			return s.would("have the job "+j.Name+" depend on "+strings.Join(on, ", "), r)
 		}
-		d, err := c.SetJobDependencies(ctx, j.JobID, r)
+		d, err := c.SetJobDependencies(ctx, j.JobID, r, 0)
 		if err != nil {
 			return err
 		}

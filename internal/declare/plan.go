@@ -28,6 +28,9 @@ type Server interface {
 	LintWorkflow(ctx context.Context, r client.WorkflowRequest) (client.WorkflowLint, error)
 	CreateWorkflow(ctx context.Context, r client.WorkflowRequest) (client.Workflow, error)
 	ReplaceWorkflow(ctx context.Context, id string, r client.WorkflowRequest, revision int) (client.Workflow, error)
+	JobDependencies(ctx context.Context, id string) (client.JobDependencies, error)
+	SetJobDependencies(ctx context.Context, id string, r client.DependenciesRequest, revision int) (client.JobDependencies, error)
+	RemoveJobDependencies(ctx context.Context, id string, revision int) (client.JobDependencies, error)
 	NotificationRule(ctx context.Context, name string) (client.NotificationRule, error)
 	PutNotificationRule(ctx context.Context, name string, r client.NotificationRuleRequest) (client.NotificationRule, error)
 }
@@ -40,7 +43,10 @@ type Plan struct {
 	Calendars []CalendarStep `json:"calendars"`
 	Jobs      []JobStep      `json:"jobs"`
 	Workflows []WorkflowStep `json:"workflows,omitempty"`
-	Rules     []RuleStep     `json:"notification_rules"`
+
+	Dependencies []EdgeStep `json:"dependencies,omitempty"`
+
+	Rules []RuleStep `json:"notification_rules"`
 }
 
 // CalendarStep describes a change of a calendar.
@@ -70,6 +76,9 @@ func (p Plan) Count() map[string]int {
 	}
 	for _, w := range p.Workflows {
 		n[w.Action]++
+	}
+	for _, e := range p.Dependencies {
+		n[e.Action]++
 	}
 	for _, r := range p.Rules {
 		n[r.Action]++
@@ -101,15 +110,28 @@ func Make(ctx context.Context, s Server, d Declared, prune string) (p Plan, err 
 		}
 		wrong = append(wrong, more...)
 	}
-	if len(wrong) > 0 {
+	pruned, err := pruneSteps(ctx, s, prune, declared)
+	if err != nil {
+		return p, err
+	}
+	bad, err := p.addEdges(ctx, s, d, pruned)
+	if err != nil {
+		return p, err
+	}
+	if wrong = append(wrong, bad...); len(wrong) > 0 {
 		return p, wrong
 	}
-	if prune == "" {
-		return p, nil
+	return p, nil
+}
+
+// pruneSteps lists the deletions of jobs that have a tag and are not declared. Without a tag there are none.
+func pruneSteps(ctx context.Context, s Server, tag string, declared map[string]bool) (out []JobStep, err error) {
+	if tag == "" {
+		return nil, nil
 	}
-	for j, err := range s.Jobs(ctx, client.JobFilter{Tag: prune}) {
+	for j, err := range s.Jobs(ctx, client.JobFilter{Tag: tag}) {
 		if err != nil {
-			return p, fmt.Errorf("find what to delete: %w", err)
+			return nil, fmt.Errorf("find what to delete: %w", err)
 		}
 		if j.Key != nil && declared[*j.Key] {
 			continue
@@ -118,9 +140,9 @@ func Make(ctx context.Context, s Server, d Declared, prune string) (p Plan, err 
 		if j.Key != nil {
 			step.Key = *j.Key
 		}
-		p.Jobs = append(p.Jobs, step)
+		out = append(out, step)
 	}
-	return p, nil
+	return out, nil
 }
 
 func calendarSteps(ctx context.Context, s Server, cs []Calendar) (out []CalendarStep, err error) {

@@ -52,6 +52,7 @@ func (p Problems) Error() string {
 // Job is a job as written in a file.
 type Job struct {
 	client.JobRequest
+	After
 
 	place place
 }
@@ -210,6 +211,10 @@ func (d *Declared) add(file string, data []byte) (wrong Problems) {
 			if j.Key == nil || *j.Key == "" {
 				wrong = append(wrong, j.place.problem("key", "", "a key: jobs are told apart by it"))
 			}
+			wrong = append(wrong, j.check(j.place)...)
+			if len(j.DependsOn) > 0 && j.Schedule == nil {
+				j.Schedule = &client.Schedule{Type: "MANUAL"} // it runs after the others, not when it is created
+			}
 			d.Jobs = append(d.Jobs, j)
 		}
 		for n, x := range c.Workflows {
@@ -217,6 +222,7 @@ func (d *Declared) add(file string, data []byte) (wrong Problems) {
 			if x.Key == nil || *x.Key == "" {
 				wrong = append(wrong, x.place.problem("key", "", "a key: workflows are told apart by it"))
 			}
+			wrong = append(wrong, x.check(x.place)...)
 			d.Workflows = append(d.Workflows, x)
 		}
 		for n, x := range c.Calendars {

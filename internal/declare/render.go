@@ -30,6 +30,9 @@ func (p Plan) Render(w io.Writer) {
 			step.render(w)
 		}
 	}
+	for _, e := range p.Dependencies {
+		e.render(w)
+	}
 	for _, r := range p.Rules {
 		if r.Action != client.ActionUnchanged {
 			fmt.Fprintf(w, "%s %s notification rule %s\n", signs[r.Action], r.Action, r.Name)

@@ -18,6 +18,7 @@ import (
 // Workflow is a workflow as written in a file.
 type Workflow struct {
 	client.WorkflowRequest
+	After
 
 	place place
 }
@@ -32,9 +33,10 @@ type WorkflowStep struct {
 	Changes    []string `json:"changes,omitempty"` // one line each: nodes and edges that are added, removed or changed, and other fields
 	Warnings   []string `json:"warnings,omitempty"`
 
-	want   client.WorkflowRequest
-	fields bool  // something besides paused changes
-	pause  *bool // it is to be paused, or resumed
+	want    client.WorkflowRequest
+	fields  bool  // something besides paused changes
+	pause   *bool // it is to be paused, or resumed
+	depends bool  // on other jobs, as it is now
 }
 
 // Warning describes a probable mistake in a workflow of a file.
@@ -103,7 +105,7 @@ func workflowSteps(ctx context.Context, s Server, ws []Workflow, coming map[stri
 		case err != nil:
 			return nil, fmt.Errorf("read the workflow %s: %w", *w.Key, err)
 		default:
-			step.WorkflowID, step.Revision = is.WorkflowID, is.Revision
+			step.WorkflowID, step.Revision, step.depends = is.WorkflowID, is.Revision, len(is.DependsOn) > 0
 			step.compare(is)
 		}
 		out = append(out, step)
@@ -287,29 +289,27 @@ func (w WorkflowStep) render(out io.Writer) {
 	}
 }
 
-// take takes a step, and returns the id of the workflow.
-func (w WorkflowStep) take(ctx context.Context, s Server) (string, error) {
+// take takes a step.
+func (w WorkflowStep) take(ctx context.Context, s Server) (took, error) {
 	if w.Action == client.ActionCreate {
 		made, err := s.CreateWorkflow(ctx, w.want)
-		return made.WorkflowID, err
+		return took{made.WorkflowID, made.Revision}, err
 	}
+	now := took{w.WorkflowID, w.Revision}
 	if w.fields {
 		want := w.want
 		want.Paused = nil
-		if _, err := s.ReplaceWorkflow(ctx, "key:"+w.Key, want, w.Revision); err != nil {
-			return w.WorkflowID, err
+		is, err := s.ReplaceWorkflow(ctx, "key:"+w.Key, want, w.Revision)
+		if err != nil {
+			return now, err
 		}
+		now.revision = is.Revision
 	}
 	if w.pause == nil {
-		return w.WorkflowID, nil
+		return now, nil
 	}
-	var err error
-	if *w.pause {
-		_, err = s.PauseJob(ctx, w.WorkflowID, client.PauseRequest{Reason: "declared as paused"})
-	} else {
-		_, err = s.ResumeJob(ctx, w.WorkflowID)
-	}
-	return w.WorkflowID, err
+	is, err := pause(ctx, s, w.WorkflowID, *w.pause)
+	return took{w.WorkflowID, is.Revision}, err
 }
 
 // usedFirst puts workflows after those that they use.

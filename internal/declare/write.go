@@ -98,7 +98,7 @@ func Write(w io.Writer, d Declared) error {
 }
 
 // first lists the fields of a job, or a calendar, that come first.
-var first = []string{"key", "name", "description", "paused", "schedule", "execution"}
+var first = []string{"key", "name", "description", "paused", "schedule", "depends_on", "condition", "execution"}
 
 // item writes an entry of a list.
 func item(b *bytes.Buffer, v any) error {

@@ -26,6 +26,7 @@ type Declared struct {
 	Vanish  Fires
 	Dropped []string     // hidden credentials that the change would remove
 	Invalid job.Invalids // it cannot be so
+	On      Dependencies // as they are
 }
 
 // Fires lists instants at which a job fires.
@@ -48,6 +49,9 @@ func (s *Jobs) Declare(ctx context.Context, p tenant.Principal, key string, paus
 		return d, err
 	case was.State != job.Deleted:
 		d.Was, d.Exists = was, true
+		if d.On, err = s.parents(ctx, was); err != nil {
+			return d, err
+		}
 	}
 	d.Want = job.Job{Tenant: p.Tenant, State: job.Active, CreatedAt: ps.at}
 	var given *job.Job

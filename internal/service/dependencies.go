@@ -18,6 +18,13 @@ type Dependencies struct {
 	Job       job.Job
 	Condition workflow.Condition // empty: it depends on nothing
 	Parents   []Parent
+	Children  []Child
+}
+
+// Child is a job that depends on another.
+type Child struct {
+	ID   job.ID
+	Name string
 }
 
 // Parent is a job that another depends on.
@@ -28,7 +35,7 @@ type Parent struct {
 	At        time.Time       // when that ended
 }
 
-// Dependencies says on what a job depends, and which tokens are there.
+// Dependencies says on what a job depends and which tokens are there, and which jobs depend on it.
 func (s *Jobs) Dependencies(ctx context.Context, p tenant.Principal, ref engine.Ref) (Dependencies, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Dependencies{}, err
@@ -40,8 +47,25 @@ func (s *Jobs) Dependencies(ctx context.Context, p tenant.Principal, ref engine.
 	return s.dependencies(ctx, j)
 }
 
-// dependencies reads on what a job depends. A deleted one depends on nothing.
+// dependencies reads on what a job depends, and what depends on it. A deleted one depends on nothing.
 func (s *shared) dependencies(ctx context.Context, j job.Job) (Dependencies, error) {
+	out, err := s.parents(ctx, j)
+	if err != nil {
+		return out, err
+	}
+	ids, err := s.store.Dependants(ctx, j.Tenant, j.ID, workflow.MaxDependants)
+	if err != nil || len(ids) == 0 {
+		return out, err
+	}
+	names, err := s.store.Names(ctx, j.Tenant, ids)
+	for _, id := range ids {
+		out.Children = append(out.Children, Child{id, names[id]})
+	}
+	return out, err
+}
+
+// parents reads on what a job depends.
+func (s *shared) parents(ctx context.Context, j job.Job) (Dependencies, error) {
 	out := Dependencies{Job: j}
 	if len(j.DependsOn) == 0 || j.State == job.Deleted {
 		return out, nil
@@ -68,12 +92,12 @@ func (s *shared) dependencies(ctx context.Context, j job.Job) (Dependencies, err
 }
 
 // SetDependencies has a job depend on others: it fires each time that each of them has ended as the condition asks. References that are
-// the same as before keep their tokens, unless the condition is another.
-func (s *Jobs) SetDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref, on []string, c workflow.Condition) (Dependencies, error) {
+// the same as before keep their tokens, unless the condition is another. *Revised if the job has another revision than the one given; 0 stands for any.
+func (s *Jobs) SetDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, on []string, c workflow.Condition) (Dependencies, error) {
 	if c == "" {
 		c = workflow.OnSuccess
 	}
-	r, err := s.change(ctx, p, ref, "job.dependencies.set", 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+	r, err := s.change(ctx, p, ref, "job.dependencies.set", revision, func(_ *plans, j job.Job) (u engine.Update, err error) {
 		d := workflow.Dependencies{Condition: c}
 		if d.Parents, err = s.checked(ctx, j, on, d); err != nil {
 			return u, err
@@ -94,8 +118,8 @@ func (s *Jobs) SetDependencies(ctx context.Context, p tenant.Principal, ref engi
 }
 
 // RemoveDependencies has a job depend on nothing. What its schedule fired and waits for them starts.
-func (s *Jobs) RemoveDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref) (Dependencies, error) {
-	r, err := s.change(ctx, p, ref, "job.dependencies.remove", 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+func (s *Jobs) RemoveDependencies(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int) (Dependencies, error) {
+	r, err := s.change(ctx, p, ref, "job.dependencies.remove", revision, func(_ *plans, j job.Job) (u engine.Update, err error) {
 		if len(j.DependsOn) == 0 {
 			return u, errUnchanged
 		}

@@ -35,7 +35,7 @@ func (s *Executions) Explain(ctx context.Context, p tenant.Principal, id job.Exe
 		return Explained{}, err
 	}
 	if e.Status == job.Waiting && len(x.Job.DependsOn) > 0 {
-		d, err := s.dependencies(ctx, x.Job)
+		d, err := s.parents(ctx, x.Job)
 		if err != nil {
 			return Explained{}, err
 		}
