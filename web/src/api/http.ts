@@ -149,4 +149,4 @@ export const get = <T>(path: string, params?: Params, signal?: AbortSignal) => c
 export const post = <T>(path: string, body?: unknown, s: Sending = {}) => call<T>("POST", path, undefined, body === undefined ? s : { ...s, body });
 export const patch = <T>(path: string, body: unknown, s: Sending = {}) => call<T>("PATCH", path, undefined, { ...s, body });
 export const put = <T>(path: string, body: unknown, s: Sending = {}) => call<T>("PUT", path, undefined, { ...s, body });
-export const del = <T>(path: string, params?: Params) => call<T>("DELETE", path, params, {});
+export const del = <T>(path: string, params?: Params, s: Sending = {}) => call<T>("DELETE", path, params, s);

@@ -32,7 +32,11 @@ export type Job = {
   retry_policy: RetryPolicy; priority: number; tags: string[]; owner: string | null; runbook: string | null; stats: Stats;
   overlap: string; catch_up: string; catch_up_limit: number; labels: string[]; queue: string;
   max_concurrent: number | null; concurrency_key: string | null; rate_limit: RateLimit | null; unique_key: string | null; expires_after: string | null; auto_redrive_after: string | null;
-  pause_reason?: string; paused_until?: string; dropped_credentials?: string[]; created_at: string; updated_at: string; revision: number;
+  depends_on?: string[]; pause_reason?: string; paused_until?: string; dropped_credentials?: string[]; created_at: string; updated_at: string; revision: number;
+};
+export type Dependency = { job_id: string; key: string | null; name: string; execution_id: string | null; ended_at: string | null };
+export type Dependencies = {
+  job_id: string; key: string | null; name: string; revision: number; condition: "success" | "failure" | "always" | null; depends_on: Dependency[]; dependants: { job_id: string; name: string }[];
 };
 export type Jobs = { jobs: Job[]; pagination: Pagination };
 export type Triggered = { execution_id: string; job_id: string; status: ExecutionStatus; scheduled_time: string };

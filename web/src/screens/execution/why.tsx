@@ -112,6 +112,8 @@ function Advice({ e, x, j, at }: { e: Execution; x: Explanation; j: Job | undefi
         </div>
       );
     }
+    case "WAITING_FOR_PARENTS":
+      return <p className="dim">See {job} for all that it depends on.</p>;
     case "JOB_PAUSED":
       return <p className="dim">Resume {job} and it goes on.</p>;
     case "QUEUE_PAUSED":

@@ -1,7 +1,7 @@
 // Job: what it is, when it fires, how it did, and everything one can do with it.
 
-import { useState, type ReactNode } from "react";
-import { del, isProblem, post, useGet, useLive, useRefresh, type Executions as ExecutionList, type Job as JobType, type Preview } from "../../api";
+import { lazy, Suspense, useState, type ReactNode } from "react";
+import { del, isProblem, post, useGet, useLive, useRefresh, type Dependencies, type Executions as ExecutionList, type Job as JobType, type Preview } from "../../api";
 import { Link, navigate } from "../../router";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
@@ -11,19 +11,23 @@ import { BackfillDialog, PauseDialog, RunDialog } from "./actions";
 import { DurationPlot, RunsPlot, YearPlot } from "./plots";
 import { Executions, Instants } from "./history";
 import { Versions } from "./versions";
+import { afterOf, DependenciesPanel } from "./dependencies";
 import { Definition, specOf } from "./definition";
 import type { ScreenProps } from "..";
 import "./job.css";
 
-type Open = "run" | "pause" | "backfill" | "delete" | undefined;
+type Open = "run" | "pause" | "backfill" | "depend" | "delete" | undefined;
+
+const DependDialog = lazy(() => import("../job-form/Depend"));
 
 export default function Job({ params }: ScreenProps) {
   const id = params["id"] ?? "";
   const path = "/jobs/" + encodeURIComponent(id);
   const query = useGet<JobType>(path);
   const refresh = useRefresh();
-  const live = useLive({ match: (c) => c.job_id === query.data?.job_id, refresh: () => refresh(path, "/jobs:runs") });
   const j = query.data;
+  const on = useGet<Dependencies>(j && path + "/dependencies");
+  const live = useLive({ match: (c) => c.job_id !== undefined && (c.job_id === j?.job_id || (j?.depends_on ?? []).includes(c.job_id)), refresh: () => refresh(path, "/jobs:runs") });
   const may = useMay("operator");
   const now = useNow();
   const [open, setOpen] = useState<Open>();
@@ -78,7 +82,7 @@ export default function Job({ params }: ScreenProps) {
                 <LinkButton to={path + "/edit"}>Edit</LinkButton>
               </>
             )}
-            <CopyAs link={"/x/" + j.job_id} cli={`carillon job get ${ref}`} curl={{ method: "GET", path: "/jobs/" + j.job_id }} yaml={{ jobs: [{ key: j.key ?? undefined, ...specOf(j) }] }} />
+            <CopyAs link={"/x/" + j.job_id} cli={`carillon job get ${ref}`} curl={{ method: "GET", path: "/jobs/" + j.job_id }} yaml={{ jobs: [{ key: j.key ?? undefined, ...specOf(j), ...afterOf(on.data) }] }} />
             {may && (
               <Menu
                 label="More"
@@ -87,6 +91,7 @@ export default function Job({ params }: ScreenProps) {
                 items={[
                   { label: "Clone", run: () => navigate("/jobs/new?clone=" + j.job_id) },
                   ...(alive && (j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") ? [{ label: "Backfill…", run: () => setOpen("backfill") }] : []),
+                  ...(alive ? [{ label: "Run after others…", run: () => setOpen("depend") }] : []),
                   ...(alive ? ["line" as const, { label: "Delete…", danger: true, run: () => setOpen("delete") }] : []),
                 ]}
               />
@@ -96,7 +101,7 @@ export default function Job({ params }: ScreenProps) {
       >
         <div className="row">
           <State of={isLate(j, now) ? "LATE" : j.status} />
-          <span>{scheduleWords(j.schedule)}</span>
+          <span>{scheduleWords(j.schedule, j.depends_on?.length)}</span>
           {j.schedule.next_run_at && (
             <span className="dim">
               next <Time at={j.schedule.next_run_at} zone={j.schedule.timezone} />
@@ -122,16 +127,21 @@ export default function Job({ params }: ScreenProps) {
       <Tabs
         label="Parts of the job"
         tabs={[
-          { id: "overview", label: "Overview", content: () => <Overview j={j} path={path} region={live.region} /> },
+          { id: "overview", label: "Overview", content: () => <Overview j={j} path={path} region={live.region} on={on.data} edit={can ? () => setOpen("depend") : undefined} /> },
           { id: "executions", label: "Executions", content: () => <Executions path={path} live={live} /> },
           ...(j.schedule.type === "CRON" || j.schedule.type === "INTERVAL" ? [{ id: "instants", label: "Instants", content: () => <Instants path={path} zone={j.schedule.timezone} /> }] : []),
           { id: "versions", label: "Versions", content: () => <Versions j={j} path={path} may={can} /> },
-          { id: "definition", label: "Definition", content: () => <Definition j={j} /> },
+          { id: "definition", label: "Definition", content: () => <Definition j={j} on={on.data} /> },
         ]}
       />
       {open === "run" && <RunDialog j={j} path={path} onClose={() => setOpen(undefined)} />}
       {open === "pause" && <PauseDialog j={j} path={path} onClose={() => setOpen(undefined)} />}
       {open === "backfill" && <BackfillDialog j={j} path={path} onClose={() => setOpen(undefined)} />}
+      {open === "depend" && on.data && (
+        <Suspense>
+          <DependDialog of={on.data} path={path} onClose={() => setOpen(undefined)} />
+        </Suspense>
+      )}
       {open === "delete" && (
         <Confirm
           title={`Delete ${j.name}`}
@@ -158,7 +168,7 @@ export default function Job({ params }: ScreenProps) {
   );
 }
 
-function Overview({ j, path, region }: { j: JobType; path: string; region: object }) {
+function Overview({ j, path, region, on, edit }: { j: JobType; path: string; region: object; on: Dependencies | undefined; edit: (() => void) | undefined }) {
   const s = j.stats;
   return (
     <div className="stack" {...region}>
@@ -212,6 +222,7 @@ function Overview({ j, path, region }: { j: JobType; path: string; region: objec
           </dl>
           {j.runbook && <Runbook text={j.runbook} />}
         </section>
+        {on && <DependenciesPanel of={on} edit={edit} />}
       </div>
       <div className="cols">
         <YearPlot j={j} path={path} />

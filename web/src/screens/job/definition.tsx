@@ -1,10 +1,11 @@
 // The definition of a job, as it would be created again.
 
-import { stringify, type Job } from "../../api";
+import { stringify, type Dependencies, type Job } from "../../api";
 import { asYaml, Button, copy, JsonView, Segments } from "../../ui";
 import { useParam } from "../../router";
+import { afterOf } from "./dependencies";
 
-const readOnly = new Set(["job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until"]);
+const readOnly = new Set(["job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until", "depends_on"]);
 
 /** specOf is what has to be sent to create the job anew; what is empty is left out. */
 export function specOf(j: Job): Record<string, unknown> {
@@ -17,10 +18,10 @@ export function specOf(j: Job): Record<string, unknown> {
 const empty = (v: unknown) => v === null || v === undefined || v === "" || (Array.isArray(v) && v.length === 0);
 const compact = (o: Record<string, unknown>) => Object.fromEntries(Object.entries(o).filter(([k, v]) => !empty(v) && v !== false && !(k === "headers" && Object.keys(v as object).length === 0)));
 
-export function Definition({ j }: { j: Job }) {
+export function Definition({ j, on }: { j: Job; on: Dependencies | undefined }) {
   const [as, setAs] = useParam("as", "yaml");
   const spec = { ...(j.key ? { key: j.key } : {}), ...specOf(j) };
-  const text = as === "yaml" ? asYaml({ jobs: [spec] }).replace(/^\n/, "") + "\n" : stringify(spec, 2);
+  const text = as === "yaml" ? asYaml({ jobs: [{ ...spec, ...afterOf(on) }] }).replace(/^\n/, "") + "\n" : stringify(spec, 2);
   return (
     <>
       <div className="row">

@@ -75,7 +75,7 @@ export default function Jobs() {
       head: "Schedule",
       cell: (j) => (
         <span className="jobs-words" data-tip={j.schedule.cron_expression && `${j.schedule.description ?? ""}\n${j.schedule.cron_expression}`} tabIndex={j.schedule.cron_expression ? 0 : undefined}>
-          {scheduleWords(j.schedule)}
+          {scheduleWords(j.schedule, j.depends_on?.length)}
         </span>
       ),
     },

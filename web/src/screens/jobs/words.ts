@@ -3,8 +3,10 @@
 import type { Job, JobSchedule } from "../../api";
 import { duration, quoted } from "../../ui";
 
-/** scheduleWords says when a job fires, in a few words. */
-export function scheduleWords(s: JobSchedule): string {
+/** scheduleWords says when a job fires, in a few words; after is how many jobs it depends on. */
+export function scheduleWords(s: JobSchedule, after = 0): string {
+  const others = after === 1 ? "after another job" : `after ${after} others`;
+  if (after > 0) return s.type === "MANUAL" ? "A" + others.slice(1) : `${scheduleWords(s)}, ${others}`;
   switch (s.type) {
     case "IMMEDIATE":
       return "At once, when created";
