@@ -28,7 +28,7 @@ type Check func(*History) []Violation
 // All runs every check; everything must have ended within the given time after the last fault.
 func All(h *History, within time.Duration) []Violation {
 	var all []Violation
-	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion, Concurrency, Keys, Expiry, Runs} {
+	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion, Concurrency, Keys, Expiry, Runs, Edges} {
 		all = append(all, c(h)...)
 	}
 	return append(all, Liveness(h, within)...)

@@ -11,5 +11,6 @@
 // recorded reason (Arrivals); it moves as the state machine allows and ends once (Moves, Terminal, Deletion); and it
 // does end (Liveness). No more of a group run at once than their jobs allow (Concurrency), nor of a tenant or a queue
 // (Quotas, where one server runs at a time); a unique key is one execution's (Keys); what expired had not started
-// (Expiry). Limit is for whatever may only be held so many times at once.
+// (Expiry). A job that depends on others fires once for each complete set of their ends, and no end is lost (Edges).
+// Limit is for whatever may only be held so many times at once.
 package check

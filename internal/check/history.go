@@ -78,6 +78,14 @@ const (
 	RunLeft     Op = "run left"     // as Final: Tag of a run that has ended is still there
 )
 
+// What is about jobs that run after others.
+const (
+	Depend  Op = "depend"  // a client has a job depend on others
+	Depends Op = "depends" // as Commit: a job depends on those in Parents, as the Tag says: success, failure or always
+	Taken   Op = "taken"   // as Commit: the end of Execution was taken in for Job, in the order of the events
+	Folded  Op = "folded"  // as Commit: after that, Job, whose state is Result, fired Max times for what its parents have left
+)
+
 // Arrivals, faults and the final state.
 const (
 	Execute   Op = "execute"
@@ -116,13 +124,17 @@ type Event struct {
 	Many      bool          `json:"many,omitempty"`    // of a job: it recurs; of a map: its list is known
 	Rate      float64       `json:"rate,omitempty"`    // tokens a second
 	Burst     int           `json:"burst,omitempty"`
-	Run       string        `json:"run,omitempty"`   // of a workflow; of an execution: the run whose node it is
+	Run       string        `json:"run,omitempty"`   // of a workflow; of an execution: the run whose node it is, or ByTokens
 	Parks     bool          `json:"parks,omitempty"` // the execution is a run: it only waits for its nodes
 	Node      string        `json:"node,omitempty"`  // of a retry: several, separated by commas
 	Item      int           `json:"item,omitempty"`  // of a map, from 1
 	Graph     *Graph        `json:"graph,omitempty"` // of a run that begins
 	Counts    [4]int        `json:"counts,omitzero"` // of a map with a known list (Many): all items, succeeded, failed, skipped
+	Parents   string        `json:"parents,omitempty"` // of Depends: their names, separated by commas
 }
+
+// ByTokens stands as the run of an execution that began because the jobs on which its own depends have ended.
+const ByTokens = "tokens"
 
 // String returns the event on one line, for people.
 func (e Event) String() string {
@@ -130,7 +142,7 @@ func (e Event) String() string {
 	fmt.Fprintf(&b, "%10.3fs  %-12s %-7s %-9s", e.At.Seconds(), e.Proc, e.Kind, e.Op)
 	for _, f := range []struct{ name, value string }{
 		{"job", e.Job}, {"execution", e.Execution}, {"tag", e.Tag}, {"result", e.Result},
-		{"queue", e.Queue}, {"group", e.Group}, {"unique", e.Unique}, {"run", e.Run}, {"node", e.Node},
+		{"queue", e.Queue}, {"group", e.Group}, {"unique", e.Unique}, {"run", e.Run}, {"node", e.Node}, {"parents", e.Parents},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, " %s=%s", f.name, f.value)

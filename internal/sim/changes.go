@@ -62,6 +62,9 @@ func (r *recorder) pausedJobs() []knownJob {
 func (r *recorder) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	return commit(ctx, r, func(ctx context.Context) (job.Job, error) { return r.Store.UpdateJob(ctx, t, u) }, func(ctx context.Context, out job.Job) {
 		r.plan(out)
+		if u.Parents != nil {
+			r.depends(out)
+		}
 		r.lookAt(ctx, changed, func(s *seen) bool { return s.job == out.ID })
 	})
 }
@@ -114,6 +117,9 @@ func (r *recorder) volley(ctx context.Context, f engine.Firing, ready map[job.Ex
 			}
 			r.fired(e)
 			r.added(e)
+			if _, ok := r.links[f.Job]; ok { // it may wait for other jobs
+				r.look(ctx, r.known[e.ID], "")
+			}
 		} else if _, err := r.Store.Execution(ctx, f.Tenant, e.ID); err == nil && r.known[e.ID] == nil {
 			e.UniqueKey = "" // another has it
 			r.added(e)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
@@ -78,6 +79,8 @@ func (w *world) client(n int, wishes []wish) {
 			c.act(x, c.executions[x.of], tag)
 		case wishEvent:
 			c.send(x)
+		case wishDepend:
+			c.depend(x, c.jobs[x.of])
 		}
 	}
 }
@@ -164,6 +167,9 @@ func (c *caller) create(x wish) {
 	}
 	if recurs(d.Name) {
 		d.Schedule.End, e.Many = c.w.now().Add(x.last).UTC().Truncate(time.Microsecond), true
+	}
+	if strings.HasPrefix(d.Name, chained) {
+		e.Many = true // it fires when the jobs that it depends on have ended, or somebody triggers it
 	}
 	m := made{job: d.Name}
 	type answer struct {

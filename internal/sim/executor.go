@@ -144,7 +144,9 @@ func (w *world) conduct(a client.Attempt) conduct {
 	switch {
 	case recurs(a.JobName):
 		return conductOf(w.seed, a.JobName+string(a.Payload)+a.ScheduledTime.Format(time.RFC3339Nano), a.AttemptNumber, a.FencingToken)
-	case strings.HasPrefix(a.JobName, flowPrefix):
+	case strings.HasPrefix(a.JobName, chained) && strings.Contains(string(a.Payload), forced):
+		return conduct{succeed, time.Second}
+	case strings.HasPrefix(a.JobName, flowPrefix), strings.HasPrefix(a.JobName, chained):
 		return conductOf(w.seed, a.JobName+string(a.Payload), a.AttemptNumber, a.FencingToken)
 	case strings.HasPrefix(a.JobName, hourly):
 		return conduct{beSlow, w.hours}

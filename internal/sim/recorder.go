@@ -42,6 +42,7 @@ type recorder struct {
 	flows    map[job.ExecutionID]*flowRun // guarded by mu: runs of workflows
 	events   map[eventKey]bool            // guarded by mu: that were sent
 	inline   map[job.ID]tenant.ID         // guarded by mu: jobs of nodes
+	links    map[job.ID]tenant.ID         // guarded by mu: jobs that depend on others, or did
 
 	shared *enginetest.Shared // of servers that share the limit most on their tenant's running executions; nil: it is not checked
 	most   int
@@ -85,7 +86,7 @@ func newRecorder(s engine.Store, h *check.History, now func() time.Time) *record
 	return &recorder{
 		Store: s, history: h, now: now, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]*knownJob{}, paid: map[string]int{}, limits: map[[2]string]job.Limit{}, planned: map[job.ID]bool{},
 		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{}, flows: map[job.ExecutionID]*flowRun{}, events: map[eventKey]bool{},
-		inline: map[job.ID]tenant.ID{},
+		inline: map[job.ID]tenant.ID{}, links: map[job.ID]tenant.ID{},
 	}
 }
 

@@ -29,6 +29,7 @@ type scenes struct {
 	forget   bool            // history is kept until it is too old
 	hours    time.Duration   // an attempt lasts for so long; 0: none does
 	flowing  bool            // there are workflows
+	linked   bool            // there are jobs that depend on others
 	pages    workflow.Limits // how much of a map starts at once; zero: as in a server
 	picky    []picky         // by worker outside the servers: what it takes
 }
@@ -95,8 +96,14 @@ func (s *script) scene() {
 			add(flows(r, len(s.clients), widths), s.tenants[r.IntN(len(s.tenants))])
 		}
 	}
+	if r := stream(s.seed, "edges"); r.IntN(4) == 0 {
+		s.linked = true
+		for range 1 + r.IntN(2) {
+			add(chains(r, len(s.clients)), s.tenants[r.IntN(len(s.tenants))])
+		}
+	}
 	s.forget = len(s.tenants) > 1 && stream(s.seed, "forget").IntN(3) == 0
-	if r := stream(s.seed, "hours"); r.IntN(200) == 0 && !s.tight && s.outage.last == 0 && !s.flowing {
+	if r := stream(s.seed, "hours"); r.IntN(200) == 0 && !s.tight && s.outage.last == 0 && !s.flowing && !s.linked {
 		s.hours = 30*time.Minute + upTo(r, 2*time.Hour)
 		add([]wish{{kind: wishCreate, gap: time.Second, try: 4, def: job.Definition{
 			Name: hourly + "job", Schedule: job.Schedule{Type: job.Immediate}, Priority: 1, Queue: "default",

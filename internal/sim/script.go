@@ -60,6 +60,7 @@ type wish struct {
 	gap     time.Duration    // between its tries
 	try     int              // how often it tries
 	flowWish
+	edgeWish
 }
 
 type wishKind int
@@ -79,6 +80,7 @@ const (
 	wishFlow
 	wishAct
 	wishEvent
+	wishDepend
 )
 
 // fault is something that breaks at an instant, for a time.

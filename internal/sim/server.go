@@ -69,8 +69,17 @@ func (w *world) startServer() {
 		w.after(100 * time.Millisecond)
 	}
 	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll, OwnershipTTL: owned}
-	if w.flowing {
+	if w.flowing || w.linked {
 		s.hints.w, s.hints.rng = w, stream(w.seed, s.name+" hints")
+	}
+	if w.linked {
+		cfg.Tokens = func() {
+			if !s.hints.lost() {
+				s.flows.Tokens()
+			}
+		}
+	}
+	if w.flowing {
 		cfg.Marked = func(runs ...job.ExecutionID) {
 			if !s.hints.lost() {
 				s.flows.Advance(runs...)
@@ -117,6 +126,9 @@ func (w *world) startServer() {
 	}
 	if w.flowing {
 		w.flow(s)
+	}
+	if w.linked {
+		w.wg.Go(func() { s.flows.RunDependencies(s.ctx) })
 	}
 	w.wg.Go(func() { s.disp.Run(s.ctx) })
 	if !w.idle(s.name) {

@@ -281,7 +281,11 @@ func (w *world) settle() time.Duration {
 		if w.flowing && w.pending.Load() == 0 && len(w.store.waiting()) > 0 {
 			w.later(w.tend)
 		}
-		if w.store.open() > 0 || w.pending.Load() > 0 { // a late call may begin something new
+		marked := w.linked && w.marked()
+		if w.linked && !marked && w.pending.Load() == 0 {
+			w.later(w.complete)
+		}
+		if marked || w.store.open() > 0 || w.pending.Load() > 0 { // a late call may begin something new
 			last = time.Now()
 		}
 	}

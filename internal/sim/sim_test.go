@@ -205,6 +205,7 @@ func (c *tally) complete(t *testing.T) {
 		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited", "ok paused",
 		"redriven", "leased of a group", "moved", "parked", "withdrawn", "drawn", "ok change", "ok job paused", "became WAITING", "fault outage", "fault clock", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
 		"run began", "run again", "node started", "ok approve", "ok cancel", "ok event", "ok mark", "ok pause", "ok retry", "ok skip", "ok unpause", "run became CANCELLED", "run became CANCELLING", "run became FAILED",
+		"depends", "taken", "folded", "ok depend",
 		"run became PAUSED", "run became SUCCEEDED", "run became TIMED_OUT", "node became NOT_RUN", "node became SKIPPED", "node became TIMED_OUT",
 	} {
 		if c.of[what] == 0 {
