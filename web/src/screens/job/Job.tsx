@@ -10,7 +10,6 @@ import { isLate, policyWords, scheduleWords, tagged, targetWords } from "../jobs
 import { BackfillDialog, PauseDialog, RunDialog } from "./actions";
 import { DurationPlot, RunsPlot, YearPlot } from "./plots";
 import { Executions, Instants } from "./history";
-import { Versions } from "./versions";
 import { afterOf, DependenciesPanel } from "./dependencies";
 import { Definition, specOf } from "./definition";
 import type { ScreenProps } from "..";
@@ -18,7 +17,9 @@ import "./job.css";
 
 type Open = "run" | "pause" | "backfill" | "depend" | "delete" | undefined;
 
+// What few people open is loaded when somebody does.
 const DependDialog = lazy(() => import("../job-form/Depend"));
+const Versions = lazy(() => import("./versions"));
 
 export default function Job({ params }: ScreenProps) {
   const id = params["id"] ?? "";
@@ -130,7 +131,7 @@ export default function Job({ params }: ScreenProps) {
           { id: "overview", label: "Overview", content: () => <Overview j={j} path={path} region={live.region} on={on.data} edit={can ? () => setOpen("depend") : undefined} /> },
           { id: "executions", label: "Executions", content: () => <Executions path={path} live={live} /> },
           ...(j.schedule.type === "CRON" || j.schedule.type === "INTERVAL" ? [{ id: "instants", label: "Instants", content: () => <Instants path={path} zone={j.schedule.timezone} /> }] : []),
-          { id: "versions", label: "Versions", content: () => <Versions j={j} path={path} may={can} /> },
+          { id: "versions", label: "Versions", content: () => <Suspense fallback={<Loading />}><Versions j={j} path={path} may={can} /></Suspense> },
           { id: "definition", label: "Definition", content: () => <Definition j={j} on={on.data} /> },
         ]}
       />

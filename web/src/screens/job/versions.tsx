@@ -7,7 +7,7 @@ import { Button, Confirm, ErrorBox, Loading, State, Time, toast } from "../../ui
 
 const shown = (v: unknown) => (v === undefined || v === null ? "–" : typeof v === "string" ? v : stringify(v));
 
-export function Versions({ j, path, may }: { j: Job; path: string; may: boolean }) {
+export default function Versions({ j, path, may }: { j: Job; path: string; may: boolean }) {
   const page = usePage<Revision>(path + "/revisions", "revisions", { limit: 20 });
   const [restore, setRestore] = useState<Revision>();
   const refresh = useRefresh();
