@@ -11,7 +11,7 @@ import (
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		"", "jobs: []", "jobs:\n- key: a\n  name: a\n  execution: {target: simulate, work_kind: noop}\n", `{"jobs": [{"key": "a", "name": "a", "execution": {}}]}`,
-		"defaults: {queue: q}\njobs: [{key: b, name: b, execution: {callback_url: 'https://example.com'}}]", "jobs: &a [*a]", "a: &a [b, *a]", "jobs:\n- key: a\n- key: a\n", "---\n---\n", "\t",
+		"defaults: {queue: q}\njobs: [{key: b, name: b, execution: {callback_url: 'https://example.com'}}]", "jobs: &a [*a]", "jobs: [{key: a, name: a, depends_on: [b, {job: c}, 'true'], condition: always, execution: {}}]", "a: &a [b, *a]", "jobs:\n- key: a\n- key: a\n", "---\n---\n", "\t",
 	} {
 		f.Add(text)
 	}
