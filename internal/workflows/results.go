@@ -76,7 +76,7 @@ func (r *Runner) ItemOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (j
 	if err != nil || s.place.Item() < 0 {
 		return nil, err
 	}
-	k := listKey{s.run.ID, s.run.Attempt, s.place.Node()}
+	k := listKey{run: s.run.ID, attempt: s.run.Attempt, node: s.place.Node()}
 	l := r.lists.get(k)
 	if l == nil {
 		read := &reader{ctx: ctx, store: r.store, standing: s}
@@ -170,9 +170,10 @@ type listKey struct {
 	run     job.ExecutionID
 	attempt int
 	node    int
+	verdict workflow.Status // of the run, where templates may read it
 }
 
-// maxLists bounds the lists of maps that are kept for items that ask for themselves. Each has at most 1 MiB as JSON.
+// maxLists bounds the lists of maps that are kept, for items that ask for themselves and for items that start. Each has at most 1 MiB as JSON.
 const maxLists = 16
 
 // lists keeps the lists of maps.

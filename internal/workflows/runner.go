@@ -50,7 +50,8 @@ type Runner struct {
 	clock  clock.Clock
 	cfg    Config
 	graphs graphs
-	lists  lists
+	lists  lists // for items that ask for themselves
+	begun  lists // for items that start
 
 	mu      sync.Mutex
 	waiting map[job.ExecutionID]bool // guarded by mu: runs that are to be advanced

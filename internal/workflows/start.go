@@ -59,8 +59,7 @@ func (t *Turn) refuse(x workflow.Execution, why job.ErrorType, format string, ar
 // member makes the execution.
 func (t *Turn) member(x workflow.Execution) (engine.NewMember, error) {
 	m := engine.NewMember{Place: engine.PlaceOf(x.Node, x.Item)}
-	run := t.View.Run
-	j, err := t.runner.job(t.ctx, run.Tenant, t.version.jobs[x.Node])
+	j, err := t.job(t.version.jobs[x.Node])
 	switch {
 	case errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted:
 		return m, t.refuse(x, "JOB_DELETED", "its job was deleted; retry the run with a version of the workflow that names another")

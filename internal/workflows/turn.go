@@ -34,6 +34,8 @@ type Turn struct {
 	err     error
 	cancels map[int]engine.NodePlace // nodes to cancel, and how far that has come
 	paused  bool                     // it was, when the turn began
+	mapped  map[int]bool             // maps that had begun by then, in this attempt of the run
+	jobs    map[job.ID]*job.Job      // of nodes that started in this turn
 }
 
 // open makes a turn of what the store found.
@@ -51,7 +53,10 @@ func (r *Runner) open(ctx context.Context, v engine.RunView) (*Turn, error) {
 }
 
 func (r *Runner) turn(ctx context.Context, v engine.RunView, ver *version, state *workflow.State) *Turn {
-	t := &Turn{View: v, Graph: ver.graph, State: state, runner: r, ctx: ctx, version: ver, cancels: map[int]engine.NodePlace{}, paused: state.Paused(), budget: &workflow.Budget{}}
+	t := &Turn{View: v, Graph: ver.graph, State: state, runner: r, ctx: ctx, version: ver, cancels: map[int]engine.NodePlace{}, paused: state.Paused(), budget: &workflow.Budget{}, jobs: map[job.ID]*job.Job{}}
+	if state.Attempt == v.Run.Attempt {
+		t.mapped = state.Mapped()
+	}
 	t.next = engine.RunChange{Version: v.Run.Version, Attempt: v.Run.Attempt, Input: v.Run.Input, Output: v.Run.Output, Error: v.Run.Error}
 	t.values = &values{turn: t, results: map[int]map[int]engine.RunResult{}}
 	t.limits = Limits{Payload: tenant.NoLimit}
@@ -66,9 +71,50 @@ func (r *Runner) turn(ctx context.Context, v engine.RunView, ver *version, state
 func (t *Turn) solver() {
 	v := t.View.Run
 	t.solve = &workflow.Resolver{
-		Graph: t.Graph, State: t.State, Values: t.values, Budget: t.budget,
+		Graph: t.Graph, State: t.State, Values: t.values, Budget: t.budget, Lists: t,
 		Run: workflow.Run{ID: v.ID.String(), Key: t.version.key, Input: t.next.Input, Scheduled: v.ScheduledAt, Width: t.limits.Width},
 	}
+}
+
+// listKey says under which key the list of a map is kept. It is, if the map began in an earlier turn and everything that its templates
+// read stays as it is.
+func (t *Turn) listKey(n int) (k listKey, ok bool) {
+	if !t.mapped[n] || t.State.Attempt != t.View.Run.Attempt {
+		return k, false
+	}
+	for _, read := range t.Graph.Reads(n) {
+		if s, _ := t.State.Node(int(read)); !s.Final() {
+			return k, false
+		}
+	}
+	return listKey{t.View.Run.ID, t.State.Attempt, n, t.State.Verdict()}, true
+}
+
+// List finds the list of a map that was made in an earlier turn; nil: none is kept.
+func (t *Turn) List(n int) *workflow.ItemList {
+	if k, ok := t.listKey(n); ok {
+		return t.runner.begun.get(k)
+	}
+	return nil
+}
+
+// KeepList keeps the list of a map for later turns.
+func (t *Turn) KeepList(n int, l *workflow.ItemList) {
+	if k, ok := t.listKey(n); ok && t.err == nil {
+		t.runner.begun.put(k, l)
+	}
+}
+
+// job finds the job of a node, and keeps it for the turn: a wide map starts it very often.
+func (t *Turn) job(id job.ID) (*job.Job, error) {
+	if j := t.jobs[id]; j != nil {
+		return j, nil
+	}
+	j, err := t.runner.job(t.ctx, t.View.Run.Tenant, id)
+	if err == nil {
+		t.jobs[id] = j
+	}
+	return j, err
 }
 
 // share has a turn start no more than a commit of several turns has room for.

@@ -175,6 +175,15 @@ type MapCounts struct {
 	Total, Succeeded, Failed, Skipped, Running int
 }
 
+// Mapped returns the maps whose width is known.
+func (s *State) Mapped() map[int]bool {
+	out := make(map[int]bool, len(s.maps))
+	for n := range s.maps {
+		out[int(n)] = true
+	}
+	return out
+}
+
 // Map returns the progress of a map; false: its width is not known yet.
 func (s *State) Map(n int) (MapCounts, bool) {
 	m := s.maps[int32(n)]

@@ -11,8 +11,16 @@ type Resolver struct {
 	Run    Run
 	Values Values  // of every ended node, including those whose end is being decided on
 	Budget *Budget // of the commit; nil: the resolver makes its own
+	Lists  Lists   // of maps that began earlier; nil: each is made again
 
 	lists map[int]*ItemList
+}
+
+// Lists keeps the lists of maps between decisions, since making one takes the longer the wider its map is. It may
+// forget any, and refuse to keep one.
+type Lists interface {
+	List(node int) *ItemList
+	KeepList(node int, l *ItemList)
 }
 
 // Effects are the consequences of decisions. A store commits them together with the State and with their cause.
@@ -141,6 +149,26 @@ func (r *Resolver) keep(n int, l *ItemList) {
 	r.lists[n] = l
 }
 
+// list finds the list of a map, or makes it again.
+func (r *Resolver) list(n int) (l *ItemList, bad *Failure) {
+	if l = r.lists[n]; l != nil {
+		return l, nil
+	}
+	if r.Lists != nil {
+		l = r.Lists.List(n)
+	}
+	if l == nil {
+		if l, bad = PrepareItems(r.Graph, r.State, n, r.Run, r.Values); bad != nil {
+			return nil, bad
+		}
+		if r.Lists != nil {
+			r.Lists.KeepList(n, l)
+		}
+	}
+	r.keep(n, l)
+	return l, nil
+}
+
 // startItems prepares items of a map. The events are those of items that failed before they started; rest holds items
 // for which this commit has no room.
 func (r *Resolver) startItems(items Items, e *Effects) (failed []Event, rest []int) {
@@ -151,13 +179,7 @@ func (r *Resolver) startItems(items Items, e *Effects) (failed []Event, rest []i
 		e.Failures = append(e.Failures, NodeFailure{Node: items.Node, Item: item, Failure: *f})
 		failed = append(failed, Event{Kind: ItemEnded, Node: items.Node, Item: item, Status: Failed})
 	}
-	l := r.lists[items.Node]
-	var bad *Failure
-	if l == nil {
-		if l, bad = PrepareItems(r.Graph, r.State, items.Node, r.Run, r.Values); bad == nil {
-			r.keep(items.Node, l)
-		}
-	}
+	l, bad := r.list(items.Node)
 	existing := r.Graph.def.Nodes[items.Node].JobID != ""
 	passedOn := r.passedOn(items.Node)
 	for i, item := range items.Items {
