@@ -39,11 +39,12 @@ const (
 	unwatched = " AND NOT EXISTS (SELECT 1 FROM job_edges e WHERE e.tenant = live.tenant AND e.parent = live.job)"
 	// dropped lists what is noted of a row that moved into history.
 	dropped = " RETURNING id <> job, tenant, job, started_at, id, trigger, scheduled_at"
-	// markSQL leaves a mark for the workflow run that an execution belonged to.
-	markSQL = `
+	// marksSQL leaves marks for the workflow runs that executions belonged to.
+	marksSQL = `
 		INSERT INTO run_marks (execution, run, place, tenant, status, started_at, finished_at, result, ending)
 		SELECT m.execution, m.run, m.place, x.tenant, x.status, x.started_at, x.finished_at, x.result, x.ending
-		FROM run_members m JOIN executions x ON x.id = m.execution WHERE m.execution = ? ON CONFLICT (execution, place) DO NOTHING RETURNING run`
+		FROM run_members m CROSS JOIN executions x ON x.id = m.execution WHERE m.execution IN (`
+	marked = `) ON CONFLICT (execution, place) DO NOTHING RETURNING execution, run`
 	// markTokensSQL leaves a mark for each job that depends on the job of an execution.
 	markTokensSQL = `
 		INSERT INTO edge_marks (child, execution, tenant, parent, status, at) SELECT child, ?3, tenant, parent, ?4, ?5 FROM job_edges WHERE tenant = ?1 AND parent = ?2
@@ -70,6 +71,10 @@ var (
 		SELECT id, job, ?1, lease, ?2, scheduled_at, due_at, started_at, attempt, CASE WHEN tries < column3 THEN column3 ELSE tries END, lost, max_attempts,
 			part, priority, trigger, worker, retry_of, tenant, payload, column4, column5, CASE WHEN leased_at <> started_at THEN leased_at END
 		FROM (VALUES `, "(?, ?, ?, ?, ?, ?)", ") f CROSS JOIN live WHERE id = column1 AND lease = column2 AND lease > 0 AND (column6 IS NULL OR worker = column6)")
+	// markAllSQL marks many.
+	markAllSQL = inSizes(marksSQL, "?", marked)
+	// dropTallyingSQL drops held executions that have moved into history.
+	dropTallyingSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+dropped)
 	// dropAllSQL drops many held executions that have moved into history and are not tallied.
 	dropAllSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly)
 	// dropUnwatchedSQL is dropAllSQL where some jobs depend on others.
@@ -153,29 +158,32 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 	if err != nil {
 		return nil, err
 	}
-	all := n == len(es)
-	if all {
-		sql := dropAllSQL
-		if edges {
-			sql = dropUnwatchedSQL
+	if n < len(es) { // some were not held
+		for i := range es {
+			n, err := h.drop(h.dropping(heldBy).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
+			if err != nil {
+				return nil, err
+			}
+			applied[i] = n > 0
 		}
+		return applied, nil
+	}
+	sql := dropAllSQL
+	if edges {
+		sql = dropUnwatchedSQL
+	}
+	each := func(sql sized) *stmt {
 		q := h.prepare(sql.of(len(es)))
 		for i := range es {
 			q.id(es[i].Execution)
 			applied[i] = true
 		}
-		if n, err = q.nulls(pad).exec(); err != nil || n == len(es) {
-			return applied, err
-		}
+		return q.nulls(pad)
 	}
-	for i := range es { // some of which must be tallied, or were not held
-		n, err := h.drop(h.dropping(heldBy).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
-		if err != nil {
-			return nil, err
-		}
-		applied[i] = all || n > 0
+	if n, err = each(sql).exec(); err == nil && n < len(es) { // some must be tallied
+		_, err = h.drop(each(dropTallyingSQL), status)
 	}
-	return applied, nil
+	return applied, err
 }
 
 // endFreed ends an execution whose lease has just been taken back.
@@ -246,10 +254,8 @@ func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
 		}
 		return nil
 	})
-	for _, id := range members {
-		if err == nil {
-			err = h.mark(id)
-		}
+	for len(members) > 0 && err == nil {
+		members, err = h.mark(members)
 	}
 	for _, e := range watched {
 		if err == nil {
@@ -283,16 +289,22 @@ func (c *conn) hasEdges() (bool, error) {
 	return *c.edges, nil
 }
 
-// mark tells the run of a workflow that one of its executions has ended.
-func (h *history) mark(id job.ExecutionID) error {
-	_, err := h.prepare(markSQL).id(id).first(func(r *row) error {
+// mark tells the runs of workflows that some of their executions have ended, and returns those that it has not told of.
+func (h *history) mark(ids []job.ExecutionID) (rest []job.ExecutionID, err error) {
+	sql, n := markAllSQL.upTo(len(ids), marksSQL+"?"+marked)
+	q := h.prepare(sql)
+	for _, id := range ids[:n] {
+		q.id(id)
+	}
+	err = q.each(func(r *row) error {
 		if h.runs == nil {
 			h.runs = map[job.ExecutionID]job.ExecutionID{}
 		}
+		id := job.ExecutionID(r.id())
 		h.runs[id] = r.id()
 		return nil
 	})
-	return err
+	return ids[n:], err
 }
 
 // of returns the sums of a job's executions that have moved so far.
