@@ -19,6 +19,8 @@ type given struct {
 	all    []job.Attempt // by position; zero: not leased
 	count  int
 	first  map[job.Token]time.Time // when the first of each token may overrun
+
+	members map[job.ExecutionID]memberTarget // nodes of which the runs were read with their lease
 }
 
 func newGiven(gs []engine.Grant) *given {

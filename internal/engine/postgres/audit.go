@@ -45,7 +45,12 @@ func (b batch) entries(s *sheet) *sheet {
 
 // writer is a connection, or a transaction, within which others are savepoints.
 type writer interface {
+	speaker
 	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// speaker runs statements.
+type speaker interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -81,7 +86,7 @@ func changing(ctx context.Context, c *pgxpool.Conn, e *audit.Entry, f func(conte
 	})
 }
 
-func record(ctx context.Context, c writer, e *audit.Entry) error {
+func record(ctx context.Context, c speaker, e *audit.Entry) error {
 	row := auditTable.arrays()
 	row.entry(e)
 	_, err := c.Exec(ctx, recordSQL, row.args()...)
@@ -103,7 +108,7 @@ type horizon struct {
 	past int64 // guarded by mu: all at or before it are decided
 }
 
-func (h *horizon) look(ctx context.Context, c writer) (int64, error) {
+func (h *horizon) look(ctx context.Context, c speaker) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var last, oldest, next int64 // a sequence that has issued nothing yet has the first number as its last

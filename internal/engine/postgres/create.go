@@ -229,7 +229,7 @@ type answered struct {
 }
 
 // claimKeys claims the free idempotency keys, and returns the earlier answers for the others.
-func (b batch) claimKeys(ctx context.Context, tx writer) (map[scoped]answered, error) {
+func (b batch) claimKeys(ctx context.Context, tx speaker) (map[scoped]answered, error) {
 	keys := b.keys(idempotencyTable.arrays())
 	if keys.rows == 0 {
 		return nil, nil

@@ -134,7 +134,7 @@ func (s *leases) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, er
 }
 
 // forgetSnoozes limits the events of executions that are snoozed repeatedly.
-func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error {
+func forgetSnoozes(ctx context.Context, c speaker, fs []job.Finish) error {
 	ids := uuids(0)
 	for i := range fs {
 		if fs[i].Outcome.Status == job.OutcomeSnoozed {
@@ -174,13 +174,18 @@ func conclude(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int
 }
 
 // concludeOn is conclude where a day's table may not be made: in a transaction, which is undone first.
-func concludeOn(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) error {
+func concludeOn(ctx context.Context, c speaker, fs []job.Finish, which []int, out []job.Verdict) error {
 	sql, args := finishArgs(fs, which)
+	return concluded(c.QueryRow(ctx, sql, args...), fs, which, out)
+}
+
+// concluded reads what a statement of finishArgs answers.
+func concluded(row pgx.Row, fs []job.Finish, which []int, out []job.Verdict) error {
 	var count int
 	var ids, otherwise, marked, runs, left [][16]byte
 	var tokens, theirs []int64
 	var statuses []int16
-	err := c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens, &otherwise, &theirs, &statuses, &marked, &runs, &left)
+	err := row.Scan(&count, &ids, &tokens, &otherwise, &theirs, &statuses, &marked, &runs, &left)
 	if err != nil {
 		return err
 	}
@@ -308,7 +313,7 @@ func deadBy(f *job.Finish) (reason, message string) {
 
 // judge decides on finishes that were not applied: a repeat of the same outcome is accepted, all others are refused,
 // which is recorded as an event if the execution is known.
-func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verdict) error {
+func judge(ctx context.Context, c speaker, fs []job.Finish, out []job.Verdict) error {
 	ids, tokens, places, reporters := uuids(0), bigints(0), ints(0), uuids(0)
 	for i, v := range out {
 		if !v.Accepted {

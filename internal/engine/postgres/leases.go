@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -162,7 +163,7 @@ func (s *leases) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (
 	}
 	s.watch.given(g.first)
 	as := g.attempts()
-	if err := s.memberTargets(ctx, as); err != nil { // the caller disowns what it was not told of
+	if err := s.memberTargets(ctx, as, g.members); err != nil { // the caller disowns what it was not told of
 		return nil, err
 	}
 	return as, nil
@@ -170,13 +171,27 @@ func (s *leases) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (
 
 // leaseRows leases executions that are not in bundles.
 func (s *leases) leaseRows(ctx context.Context, gs []engine.Grant, f engine.Fence, g *given) error {
-	sql, args := leaseArgs(g.rest(gs), f)
+	rest := g.rest(gs)
+	sql, args := leaseArgs(rest, f)
+	nodes := nodesIn(rest)
 	var got leased
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
 		err := hitting(ctx, c.Conn(), "claim.beforeCommit", func() error {
-			rows, err := c.Query(ctx, sql, args...)
-			got, err = collectLeased(rows, err, len(g.all)-g.count)
-			return err
+			if nodes == nil {
+				rows, err := c.Query(ctx, sql, args...)
+				got, err = collectLeased(rows, err, len(g.all)-g.count)
+				return err
+			}
+			var b pgx.Batch
+			b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+				got, err = collectLeased(rows, nil, len(g.all)-g.count)
+				return err
+			})
+			b.Queue(memberTargetsSQL, nodes).Query(func(rows pgx.Rows) (err error) {
+				g.members, err = collectTargets(rows)
+				return err
+			})
+			return c.SendBatch(ctx, &b).Close()
 		})
 		if err != nil || len(got.attempts)+g.count > 0 {
 			return err

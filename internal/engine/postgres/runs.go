@@ -2,23 +2,24 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // runTransaction is a transaction that may start and end executions.
 type runTransaction struct {
 	transaction
-	conn *pgxpool.Conn
-	tx   pgx.Tx
+	tx *quickTx
 }
 
 // WriteRuns runs f in one transaction. It is not confined to a tenant: what one person changes in a run ends executions and draws
@@ -27,8 +28,8 @@ func (d settings) WriteRuns(ctx context.Context, doing string, f func(sqlstore.R
 	ctx = engine.Unconfined(ctx)
 	return d.s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
-			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				return f(runTransaction{transaction{ctx: ctx, c: tx, s: d.s}, c, tx})
+			return quickly(ctx, c, func(tx *quickTx) error {
+				return f(runTransaction{transaction{ctx: ctx, c: tx, s: d.s}, tx})
 			})
 		})
 	})
@@ -37,32 +38,45 @@ func (d settings) WriteRuns(ctx context.Context, doing string, f func(sqlstore.R
 func (t runTransaction) ReadAll(qs ...sqlstore.Query) (now time.Time, err error) {
 	var b pgx.Batch
 	for _, q := range qs {
-		ids := uuids(len(q.Runs))
-		for _, run := range q.Runs {
-			ids.uuid(run)
-		}
-		b.Queue(sqlstore.PostgreSQL.Text(q.SQL), append([]any{ids}, arguments(q.Args)...)...).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				if err := q.Row(scanner{rows}); err != nil {
-					return err
-				}
-			}
-			return rows.Err()
-		})
+		queue(&b, sqlstore.PostgreSQL.Text(q.SQL), q.Runs, q)
 	}
 	b.Queue("SELECT clock_timestamp()").QueryRow(func(r pgx.Row) error { return r.Scan(at(&now)) })
 	return now, t.tx.SendBatch(t.ctx, &b).Close()
 }
 
+// queue adds a query to a batch, with ids as its first argument.
+func queue(b *pgx.Batch, sql string, list [][16]byte, q sqlstore.Query) {
+	ids := uuids(len(list))
+	for _, id := range list {
+		ids.uuid(id)
+	}
+	b.Queue(sql, append([]any{ids}, arguments(q.Args)...)...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := q.Row(scanner{rows}); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
 func (t runTransaction) WriteAll(statements []sqlstore.Bulk, executions []sqlstore.Waiting) error {
+	return t.writeAll(statements, executions, false)
+}
+
+// WriteLast commits in the same round trip. The statements fail in the database where WriteAll would fail here.
+func (t runTransaction) WriteLast(statements []sqlstore.Bulk, executions []sqlstore.Waiting) error {
+	return t.writeAll(statements, executions, !failpoint.On) // else nothing could happen before the commit
+}
+
+func (t runTransaction) writeAll(statements []sqlstore.Bulk, executions []sqlstore.Waiting, commit bool) error {
 	var b pgx.Batch
 	for _, s := range statements {
-		b.Queue(sqlstore.PostgreSQL.Text(s.SQL), columns(s.Rows)...).Exec(func(done pgconn.CommandTag) error {
-			if s.Each != nil && done.RowsAffected() != int64(len(s.Rows)) {
-				return s.Each
-			}
-			return nil
-		})
+		if sql := sqlstore.PostgreSQL.Text(s.SQL); s.Each != nil {
+			insist(&b, s.Each, sql, columns(s.Rows))
+		} else {
+			b.Queue(sql, columns(s.Rows)...)
+		}
 	}
 	if len(executions) > 0 {
 		rows := liveTable.arrays()
@@ -71,7 +85,12 @@ func (t runTransaction) WriteAll(statements []sqlstore.Bulk, executions []sqlsto
 		}
 		rows.queue(&b)
 	}
-	return t.tx.SendBatch(t.ctx, &b).Close()
+	if commit {
+		b.Queue("commit")
+	}
+	err := t.tx.SendBatch(t.ctx, &b).Close()
+	t.tx.ended = commit && err == nil
+	return err
 }
 
 // columns makes an array of each column of rows.
@@ -130,28 +149,42 @@ func (t runTransaction) AddParked(e *job.Execution) (token job.Token, err error)
 	if err := t.WriteAll(nil, []sqlstore.Waiting{{Tenant: e.Tenant, Execution: e}}); err != nil {
 		return 0, err
 	}
-	err = t.c.QueryRow(t.ctx, parkNewSQL, [16]byte(e.ID), job.Forever).Scan((*int64)(&token))
+	err = t.tx.QueryRow(t.ctx, parkNewSQL, [16]byte(e.ID), job.Forever).Scan((*int64)(&token))
 	return token, err
 }
 
-func (t runTransaction) Conclude(fs []job.Finish) ([]job.Verdict, error) {
+// runsOfMembers stands for the runs of members where a query takes runs.
+const runsOfMembers = `ARRAY(SELECT DISTINCT m.run FROM unnest($1::uuid[]) f(id) CROSS JOIN LATERAL (SELECT run FROM run_members WHERE execution = f.id OFFSET 0) m)`
+
+// Conclude applies finishes and, in the same round trip, runs queries about the runs whose members are finished.
+func (t runTransaction) Conclude(fs []job.Finish, qs ...sqlstore.Query) (out []job.Verdict, now time.Time, err error) {
 	first, rest := rounds(fs)
-	out := make([]job.Verdict, len(fs))
+	out = make([]job.Verdict, len(fs))
+	members := make([][16]byte, len(fs))
 	for i, f := range fs {
 		out[i] = job.Verdict{Execution: f.Outcome.Execution}
+		members[i] = f.Outcome.Execution
 	}
-	if err := concludeOn(t.ctx, t.conn, fs, first, out); err != nil {
-		return nil, err
+	var b pgx.Batch
+	conclude := func(which []int) {
+		sql, args := finishArgs(fs, which)
+		b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return concluded(row, fs, which, out) })
 	}
+	conclude(first)
 	for _, i := range rest {
-		if err := concludeOn(t.ctx, t.conn, fs, []int{i}, out); err != nil {
-			return nil, err
-		}
+		conclude([]int{i})
 	}
-	if err := forgetSnoozes(t.ctx, t.conn, fs); err != nil {
-		return nil, err
+	for _, q := range qs {
+		queue(&b, strings.ReplaceAll(sqlstore.PostgreSQL.Text(q.SQL), "$1::uuid[]", runsOfMembers), members, q)
 	}
-	return out, judge(t.ctx, t.conn, fs, out)
+	b.Queue("SELECT clock_timestamp()").QueryRow(func(r pgx.Row) error { return r.Scan(at(&now)) })
+	if err := t.tx.SendBatch(t.ctx, &b).Close(); err != nil {
+		return nil, now, err
+	}
+	if err := forgetSnoozes(t.ctx, t.tx, fs); err != nil {
+		return nil, now, err
+	}
+	return out, now, judge(t.ctx, t.tx, fs, out)
 }
 
 const endedSQL = "SELECT id, tenant, job, trigger, scheduled_at, status FROM executions WHERE id = ANY ($1::uuid[])"
@@ -162,7 +195,7 @@ func (t runTransaction) FinishExecutions(fs []job.Finish) ([]sqlstore.Finished, 
 	for i := range which {
 		which[i] = i
 	}
-	if err := concludeOn(t.ctx, t.conn, fs, which, verdicts); err != nil {
+	if err := concludeOn(t.ctx, t.tx, fs, which, verdicts); err != nil {
 		return nil, err
 	}
 	ids, at := uuids(len(fs)), map[job.ExecutionID]int{}
@@ -253,31 +286,71 @@ func (t runTransaction) ReleaseExecution(of tenant.ID, id job.ExecutionID) (job.
 
 const memberTargetsSQL = "SELECT execution, run, target FROM run_members WHERE execution = ANY ($1::uuid[])"
 
-// memberTargets gives nodes of workflows their runs, and what they run where templates changed it. Other batches cost nothing.
-func (s *leases) memberTargets(ctx context.Context, as []job.Attempt) error {
-	of := map[job.ExecutionID]int{}
+// memberTarget is the run that an execution belongs to, and what it runs, where templates changed that.
+type memberTarget struct {
+	run    job.ExecutionID
+	target []byte
+}
+
+func collectTargets(rows pgx.Rows) (map[job.ExecutionID]memberTarget, error) {
+	out := map[job.ExecutionID]memberTarget{}
+	var x, run id
+	var target []byte
+	_, err := pgx.ForEachRow(rows, []any{&x, &run, &target}, func() error {
+		out[job.ExecutionID(x)] = memberTarget{job.ExecutionID(run), target}
+		target = nil
+		return nil
+	})
+	return out, err
+}
+
+// nodesIn lists the executions of grants that are seen to be nodes of workflows; nil: none.
+func nodesIn(gs []engine.Grant) (ids *array) {
+	for _, g := range gs {
+		for _, id := range g.Executions {
+			if id.OfNode() {
+				if ids == nil {
+					ids = uuids(len(g.Executions))
+				}
+				ids.uuid(id)
+			}
+		}
+	}
+	return ids
+}
+
+// memberTargets gives executions of workflows their runs, and what they run where templates changed it. Those that were read with
+// their lease are known. Other batches cost nothing.
+func (s *leases) memberTargets(ctx context.Context, as []job.Attempt, known map[job.ExecutionID]memberTarget) error {
 	ids := uuids(0)
 	for i := range as {
-		if as[i].Trigger == job.ByWorkflow {
-			of[as[i].Execution] = i
+		if _, ok := known[as[i].Execution]; !ok && as[i].Trigger == job.ByWorkflow {
 			ids.uuid(as[i].Execution)
 		}
 	}
-	if len(of) == 0 {
-		return nil
-	}
-	return s.ask(ctx, "read what nodes run", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, memberTargetsSQL, ids)
-		var x, run id
-		var target []byte
-		_, err := pgx.ForEachRow(rows, []any{&x, &run, &target}, func() (err error) {
-			a := &as[of[job.ExecutionID(x)]]
-			a.Run = job.ExecutionID(run)
-			if len(target) > 0 {
-				a.Target, err = engine.DecodeTarget(target)
-			}
+	if len(ids.cells) > 0 {
+		err := s.ask(ctx, "read what nodes run", func(ctx context.Context, c *pgxpool.Conn) error {
+			rows, _ := c.Query(ctx, memberTargetsSQL, ids)
+			read, err := collectTargets(rows)
+			maps.Copy(read, known)
+			known = read
 			return err
 		})
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	for i := range as {
+		m, ok := known[as[i].Execution]
+		if !ok {
+			continue
+		}
+		if as[i].Run = m.run; len(m.target) > 0 {
+			var err error
+			if as[i].Target, err = engine.DecodeTarget(m.target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -50,7 +50,7 @@ func (d settings) Write(ctx context.Context, doing string, f func(sqlstore.Tx) e
 // in one.
 type transaction struct {
 	ctx context.Context
-	c   writer
+	c   speaker
 	s   *database // nil in somebody else's transaction
 }
 

@@ -68,8 +68,28 @@ func (t transaction) AddParked(e *job.Execution) (job.Token, error) {
 	return token, err
 }
 
-func (t transaction) Conclude(fs []job.Finish) ([]job.Verdict, error) {
-	return concludeAll(t.c, t.now, fs, encodeEnds(fs))
+// WriteLast is WriteAll: nothing travels here.
+func (t transaction) WriteLast(statements []sqlstore.Bulk, executions []sqlstore.Waiting) error {
+	return t.WriteAll(statements, executions)
+}
+
+// Conclude applies finishes, and runs queries about the runs that got marks.
+func (t transaction) Conclude(fs []job.Finish, qs ...sqlstore.Query) ([]job.Verdict, time.Time, error) {
+	vs, err := concludeAll(t.c, t.now, fs, encodeEnds(fs))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var runs []job.ExecutionID
+	for i := range vs {
+		if !vs[i].Run.IsZero() {
+			runs = append(runs, vs[i].Run)
+		}
+	}
+	for i := range qs {
+		qs[i].Runs = sqlstore.Distinct(runs)
+	}
+	now, err := t.ReadAll(qs...)
+	return vs, now, err
 }
 
 func (t transaction) FinishExecutions(fs []job.Finish) ([]sqlstore.Finished, error) {

@@ -227,7 +227,7 @@ func (c *changes) save(run *engine.WorkflowRun, now time.Time, next *engine.RunC
 	return nil
 }
 
-// write writes everything that was noted. What a cancel or a finish ends needs the state that is saved before it.
+// write writes everything that was noted; nothing may be read or written after it. What a cancel or a finish ends needs the state that is saved before it.
 func (c *changes) write() error {
 	for _, x := range c.claims {
 		if _, known, err := c.tx.Claim(x.tenant, &x.once); err != nil {
@@ -248,7 +248,11 @@ func (c *changes) write() error {
 		}
 	}
 	if len(all)+len(c.waiting) > 0 {
-		if err := c.tx.WriteAll(all, c.waiting); err != nil {
+		write := c.tx.WriteAll
+		if len(c.cancels)+len(c.finishes)+len(c.entries) == 0 {
+			write = c.tx.WriteLast
+		}
+		if err := write(all, c.waiting); err != nil {
 			return err
 		}
 	}

@@ -27,10 +27,14 @@ type RunTx interface {
 	ReadAll(qs ...Query) (time.Time, error)
 	// WriteAll runs statements and stores executions that wait for workers, in one round trip.
 	WriteAll(statements []Bulk, executions []Waiting) error
+	// WriteLast is WriteAll after which nothing else is read or written, so that it may commit in the same round trip.
+	WriteLast(statements []Bulk, executions []Waiting) error
 	// AddParked stores an execution that no worker holds and that does not wait for one either. It returns its token.
 	AddParked(e *job.Execution) (job.Token, error)
-	// Conclude applies finishes as engine.Leases does.
-	Conclude(fs []job.Finish) ([]job.Verdict, error)
+	// Conclude applies finishes as engine.Leases does, and then runs queries about the runs whose members these are, if they are of any:
+	// all in one round trip, if the store can. The queries name no runs. They may also be given runs that the verdicts do not name. It
+	// returns the store's clock as it was after the last of them.
+	Conclude(fs []job.Finish, qs ...Query) ([]job.Verdict, time.Time, error)
 	// FinishExecutions ends executions under their leases, and answers in order.
 	FinishExecutions(fs []job.Finish) ([]Finished, error)
 	// CancelExecutions cancels executions as engine.Recovery does, and answers with those that it ended. Those that have ended are left as
@@ -53,7 +57,7 @@ type Query struct {
 type Bulk struct {
 	SQL  string
 	Rows [][]any
-	Each error // returned unless one row changes for each of Rows; nil: any number may change
+	Each error // returned unless one row changes for each of Rows, whose first column is then an id; nil: any number may change
 }
 
 // Waiting is an execution that waits for a worker.
@@ -315,21 +319,18 @@ func (s Runs) FinishNodes(ctx context.Context, fs []job.Finish, decide engine.De
 		return nil, nil, nil
 	}
 	err = s.db.WriteRuns(ctx, "finish nodes", func(tx RunTx) (err error) {
-		if vs, err = tx.Conclude(fs); err != nil {
+		out = nil
+		var read runsRead
+		var now time.Time
+		if vs, now, err = tx.Conclude(fs, read.queries(freeRunsSQL, nil)...); err != nil {
 			return err
 		}
-		out = nil
-		var ids []job.ExecutionID
+		left := map[job.ExecutionID]bool{}
 		for i := range vs {
-			if run := vs[i].Run; !run.IsZero() {
-				ids = append(ids, run)
-			}
+			left[vs[i].Run] = !vs[i].Run.IsZero()
 		}
-		if len(ids) == 0 {
-			return nil
-		}
-		views, err := readRuns(tx, freeRunsSQL, ids)
-		if err == nil {
+		views := slices.DeleteFunc(read.done(tx, now), func(v engine.RunView) bool { return !left[v.Run.ID] })
+		if len(views) > 0 {
 			out, err = changeRuns(tx, views, decide)
 		}
 		return err
@@ -376,34 +377,54 @@ func listed(ids []job.ExecutionID) [][16]byte {
 
 // readRuns locks runs by a statement and reads what decisions about them are made from.
 func readRuns(tx RunTx, locking string, ids []job.ExecutionID) ([]engine.RunView, error) {
+	var read runsRead
+	now, err := tx.ReadAll(read.queries(locking, Distinct(ids))...)
+	return read.done(tx, now), err
+}
+
+// Distinct returns the ids of runs in order, each once.
+func Distinct(ids []job.ExecutionID) [][16]byte {
 	list := listed(ids)
 	slices.SortFunc(list, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-	list = slices.Compact(list)
-	var views []engine.RunView
-	at := make(map[job.ExecutionID]int, len(list))
-	lock := Query{SQL: locking, Runs: list, Row: func(r Row) error {
-		run, err := scanRun(r)
-		at[run.ID] = len(views)
-		views = append(views, engine.RunView{Run: run})
-		return err
-	}}
-	marks := Query{SQL: marksSQL, Runs: list, Args: []any{engine.MarksAtOnce}, Row: func(r Row) error {
-		run, m, err := scanMark(r)
-		if i, ok := at[run]; ok {
-			views[i].Marks = append(views[i].Marks, m)
-		}
-		return err
-	}}
-	waits := Query{SQL: waitsSQL, Runs: list, Row: func(r Row) error {
-		w, err := scanWait(r)
-		if i, ok := at[w.Run]; ok {
-			views[i].Waits = append(views[i].Waits, w)
-		}
-		return err
-	}}
-	now, err := tx.ReadAll(lock, marks, waits)
-	for i := range views {
-		views[i].Now, views[i].Reader = now, reader{tx}
+	return slices.Compact(list)
+}
+
+// runsRead is what decisions about runs are made from, as it is read.
+type runsRead struct {
+	views []engine.RunView
+	at    map[job.ExecutionID]int
+}
+
+// queries lock runs by a statement and read them, in this order.
+func (x *runsRead) queries(locking string, runs [][16]byte) []Query {
+	x.at = make(map[job.ExecutionID]int, len(runs))
+	return []Query{
+		{SQL: locking, Runs: runs, Row: func(r Row) error {
+			run, err := scanRun(r)
+			x.at[run.ID] = len(x.views)
+			x.views = append(x.views, engine.RunView{Run: run})
+			return err
+		}},
+		{SQL: marksSQL, Runs: runs, Args: []any{engine.MarksAtOnce}, Row: func(r Row) error {
+			run, m, err := scanMark(r)
+			if i, ok := x.at[run]; ok {
+				x.views[i].Marks = append(x.views[i].Marks, m)
+			}
+			return err
+		}},
+		{SQL: waitsSQL, Runs: runs, Row: func(r Row) error {
+			w, err := scanWait(r)
+			if i, ok := x.at[w.Run]; ok {
+				x.views[i].Waits = append(x.views[i].Waits, w)
+			}
+			return err
+		}},
 	}
-	return views, err
+}
+
+func (x *runsRead) done(tx RunTx, now time.Time) []engine.RunView {
+	for i := range x.views {
+		x.views[i].Now, x.views[i].Reader = now, reader{tx}
+	}
+	return x.views
 }

@@ -67,7 +67,13 @@ func (t *late) WriteAll(statements []sqlstore.Bulk, executions []sqlstore.Waitin
 
 func (t *late) AddParked(e *job.Execution) (job.Token, error) { return t.it().AddParked(e) }
 
-func (t *late) Conclude(fs []job.Finish) ([]job.Verdict, error) { return t.it().Conclude(fs) }
+func (t *late) WriteLast(statements []sqlstore.Bulk, executions []sqlstore.Waiting) error {
+	return t.it().WriteLast(statements, executions)
+}
+
+func (t *late) Conclude(fs []job.Finish, qs ...sqlstore.Query) ([]job.Verdict, time.Time, error) {
+	return t.it().Conclude(fs, qs...)
+}
 
 func (t *late) FinishExecutions(fs []job.Finish) ([]sqlstore.Finished, error) {
 	return t.it().FinishExecutions(fs)
