@@ -153,6 +153,8 @@ var All = []Mutant{
 		From: "WHERE id = $1 AND seq = $12*/", To: "WHERE id = $1 AND $12 = $12*/", Package: "internal/engine/sqlite", Test: "TestConformance/workflow_runs"},
 	{Name: "a decision about a run that has changed since counts, on PostgreSQL", Kind: Fence, File: "internal/engine/sqlstore/runs.go",
 		From: "WHERE r.id = ANY (ARRAY[f.id]) AND r.seq = f.seq*/", To: "WHERE r.id = ANY (ARRAY[f.id])*/", Package: "internal/engine/postgres", Test: "TestStore$/workflow_runs"},
+	{Name: "a change of a run that finds another seq is undone", Kind: Guard, File: "internal/engine/postgres/runtx.go",
+		From: "THEN 1 ELSE 0 END FROM changed", To: "THEN 1 ELSE 1 END FROM changed", Package: "internal/engine/postgres", Test: "TestStore$/workflow_runs"},
 	{Name: "an event whose sender dies wakes nobody", Kind: Guard, File: "internal/engine/sqlstore/runreads.go",
 		From: "UPDATE run_waits SET wake_at = $6 WHERE", To: "UPDATE run_waits SET wake_at = CASE WHEN $6 IS NULL THEN $6 ELSE wake_at END WHERE", Package: "internal/engine/sqlite", Test: "TestConformance/workflow_runs"},
 	{Name: "a node that is tried again stays a dead letter", Kind: Retry, File: "internal/engine/sqlstore/runs.go",
@@ -299,7 +301,7 @@ var All = []Mutant{
 	{Name: "jobs depend on each other in a cycle", Kind: Guard, File: "internal/engine/sqlstore/edges.go",
 		From: "if err == nil && circle != 0 {", To: "if err == nil && circle < 0 {", Package: "internal/engine/sqlite", Test: "TestConformance/edges"},
 	{Name: "one-off jobs that succeed together leave no tokens", Kind: Guard, File: "internal/engine/sqlite/history.go",
-		From: "\t\t\tsql = dropUnwatchedSQL\n", To: "\t\t\tsql = dropAllSQL\n", Package: "internal/engine/sqlite", Test: "TestConformance/edges"},
+		From: "\t\tsql = dropUnwatchedSQL\n", To: "\t\tsql = dropAllSQL\n", Package: "internal/engine/sqlite", Test: "TestConformance/edges"},
 	{Name: "the end of a pause lets go of what waits for other jobs", Kind: Guard, File: "internal/engine/sqlite/settle.go",
 		From: "AND scheduled_at <= ?5 AND lease <= 0 AND hold = 1 - ?1`", To: "AND scheduled_at <= ?5 AND lease <= 0 AND hold <> ?1`", Package: "internal/engine/sqlite", Test: "TestConformance/edges"},
 }
