@@ -149,6 +149,9 @@ func describe(k config.Key) map[string]any {
 		least, _ := strconv.Atoi(m[1])
 		most, _ := strconv.Atoi(m[2])
 		whole["minimum"], whole["maximum"] = least, most
+		if strings.Contains(k.Want, ", or -1: ") {
+			whole["minimum"], whole["not"] = -1, map[string]any{"const": 0}
+		}
 	}
 	switch k.Kind {
 	case config.Number:

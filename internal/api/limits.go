@@ -169,8 +169,8 @@ func (s settingsAPI) setLimit(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, wireLimit(l))
 }
 
-func wireTenant(t tenant.Tenant) client.Tenant {
-	out := client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt, CallbacksAllow: []string{}, CallbacksHTTPSOnly: t.HTTPSOnly}
+func wireTenant(t tenant.Tenant, q tenant.Quota) client.Tenant {
+	out := client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(q), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt, CallbacksAllow: []string{}, CallbacksHTTPSOnly: t.HTTPSOnly}
 	if t.Reach != "" {
 		out.CallbacksAllow = strings.Split(t.Reach, ",")
 	}
@@ -192,7 +192,7 @@ func (s settingsAPI) listTenants(w http.ResponseWriter, r *http.Request, p tenan
 	}
 	out := client.Tenants{Tenants: make([]client.Tenant, len(all)), Pagination: page}
 	for i, t := range all {
-		out.Tenants[i] = wireTenant(t)
+		out.Tenants[i] = wireTenant(t, s.service.QuotaOf(t))
 	}
 	return reply(w, 200, out)
 }
@@ -210,7 +210,7 @@ func (s settingsAPI) createTenant(w http.ResponseWriter, r *http.Request, p tena
 		req.Tier = tenant.Free.String()
 	}
 	t, replay, err := s.service.CreateTenant(r.Context(), p, req.Name, tier(req.Tier), service.Once[tenant.Tenant]{
-		Key: o.key, Hash: o.hash, Encode: func(t tenant.Tenant) []byte { return encoded(wireTenant(t)) },
+		Key: o.key, Hash: o.hash, Encode: func(t tenant.Tenant) []byte { return encoded(wireTenant(t, s.service.QuotaOf(t))) },
 	})
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s settingsAPI) createTenant(w http.ResponseWriter, r *http.Request, p tena
 		return again(w, 201, replay)
 	}
 	w.Header().Set("Location", fmt.Sprintf("/api/v1/tenants/%s", t.ID))
-	return reply(w, 201, wireTenant(t))
+	return reply(w, 201, wireTenant(t, s.service.QuotaOf(t)))
 }
 
 func (s settingsAPI) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -227,7 +227,7 @@ func (s settingsAPI) getTenant(w http.ResponseWriter, r *http.Request, p tenant.
 	if err != nil {
 		return err
 	}
-	out := wireTenant(a.Tenant)
+	out := wireTenant(a.Tenant, a.Quota)
 	out.Usage = new(wireUsage(a.Usage))
 	return reply(w, 200, out)
 }
@@ -260,5 +260,5 @@ func (s settingsAPI) changeTenant(w http.ResponseWriter, r *http.Request, p tena
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireTenant(t))
+	return reply(w, 200, wireTenant(t, s.service.QuotaOf(t)))
 }

@@ -300,7 +300,7 @@ func (r *running) start(ctx context.Context) error {
 		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Limiter: limiter, Runs: flows,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Limiter: limiter, Runs: flows, KeepDays: c.History.Retention,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
 	secrets.Seed(svc.SeedSigningSecret)
@@ -331,7 +331,7 @@ func (r *running) start(ctx context.Context) error {
 		settler := &upkeep.Settler{Store: store}
 		tidier := &upkeep.Tidier{Store: store}
 		sealer := &upkeep.Sealer{Store: store}
-		forgetter := &upkeep.Forgetter{Store: store, Clock: clk}
+		forgetter := &upkeep.Forgetter{Store: store, Clock: clk, Days: c.History.Retention}
 		sweeper := &upkeep.Sweeper{Store: store, Clock: clk}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,

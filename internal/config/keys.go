@@ -204,11 +204,11 @@ var Keys = []Key{
 
 	count("history.hot_days", "how long finished executions stay in the store", 1, 36_500, func(c *Config) *int { return &c.History.Hot }),
 	count("history.warm_days", "how long they stay quickly searchable after that; at least history.hot_days", 1, 36_500, func(c *Config) *int { return &c.History.Warm }),
-	count("history.retention_days", "how long they are kept in total; at least history.warm_days", 1, 36_500, func(c *Config) *int { return &c.History.Retention }),
+	countOrAll("history.retention_days", "how long they are kept in total, for every tenant that has no limit of its own and no shorter one by its tier", 1, 36_500, "for ever", func(c *Config) *int { return &c.History.Retention }),
 }
 
 // Idle lists the settings that this version validates but does not use yet.
-var Idle = []string{"history.hot_days", "history.warm_days", "history.retention_days"}
+var Idle = []string{"history.hot_days", "history.warm_days"}
 
 // byName finds a key.
 func byName(name string) (Key, bool) {
@@ -266,6 +266,15 @@ func count(name, doc string, least, most int, at func(*Config) *int) Key {
 		set: func(c *Config, v string) bool { return number(v, least, most, at(c)) },
 		get: func(c *Config) string { return strconv.Itoa(*at(c)) },
 	}
+}
+
+// countOrAll is count for a number that may also be -1.
+func countOrAll(name, doc string, least, most int, all string, at func(*Config) *int) Key {
+	k := count(name, doc, least, most, at)
+	k.Want += ", or -1: " + all
+	set := k.set
+	k.set = func(c *Config, v string) bool { return set(c, v) || number(v, -1, -1, at(c)) }
+	return k
 }
 
 func length(name, doc string, least, most int, unit time.Duration, at func(*Config) *time.Duration) Key {

@@ -211,6 +211,5 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))
 	say(c.History.Warm < c.History.Hot, "history.warm_days", strconv.Itoa(c.History.Warm), fmt.Sprintf("at least history.hot_days, which is %d", c.History.Hot))
-	say(c.History.Retention < c.History.Warm, "history.retention_days", strconv.Itoa(c.History.Retention), fmt.Sprintf("at least history.warm_days, which is %d", c.History.Warm))
 	return wrong
 }

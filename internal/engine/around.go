@@ -284,12 +284,20 @@ func (s *Around) Tidy(ctx context.Context) (bool, error) {
 	return around(s.Hook, ctx, "Tidy", func(ctx context.Context) (bool, error) { return s.Store.Tidy(ctx) })
 }
 
-func (s *Around) ForgetHistory(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 int) (Forgot, error) {
-	return around(s.Hook, ctx, "ForgetHistory", func(ctx context.Context) (Forgot, error) { return s.Store.ForgetHistory(ctx, a1, a2, a3) })
-}
-
 func (s *Around) KeepTally(ctx context.Context, a1 ServerID, a2 int64, a3 Tally) error {
 	return s.Hook(ctx, "KeepTally", func(ctx context.Context) error { return s.Store.KeepTally(ctx, a1, a2, a3) })
+}
+
+func (s *Around) ForgetHistory(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 Place, a4 int) (Forgot, error) {
+	return around(s.Hook, ctx, "ForgetHistory", func(ctx context.Context) (Forgot, error) { return s.Store.ForgetHistory(ctx, a1, a2, a3, a4) })
+}
+
+func (s *Around) ForgetRuns(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 Place, a4 int) (Forgot, error) {
+	return around(s.Hook, ctx, "ForgetRuns", func(ctx context.Context) (Forgot, error) { return s.Store.ForgetRuns(ctx, a1, a2, a3, a4) })
+}
+
+func (s *Around) ForgetJobs(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 Place, a4 int) (Forgot, error) {
+	return around(s.Hook, ctx, "ForgetJobs", func(ctx context.Context) (Forgot, error) { return s.Store.ForgetJobs(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) BeginRuns(ctx context.Context, a1 []NewRun) ([]Begun, error) {
@@ -368,10 +376,6 @@ func (s *Around) SendEvent(ctx context.Context, a1 RunEvent, a2 *audit.Entry) ([
 
 func (s *Around) EventWaits(ctx context.Context, a1 tenant.ID, a2 string, a3 []byte, a4 int) ([]job.ExecutionID, error) {
 	return around(s.Hook, ctx, "EventWaits", func(ctx context.Context) ([]job.ExecutionID, error) { return s.Store.EventWaits(ctx, a1, a2, a3, a4) })
-}
-
-func (s *Around) ForgetRuns(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 int) (bool, error) {
-	return around(s.Hook, ctx, "ForgetRuns", func(ctx context.Context) (bool, error) { return s.Store.ForgetRuns(ctx, a1, a2, a3) })
 }
 
 func (s *Around) ForgetEvents(ctx context.Context, a1 int) (int, error) {

@@ -22,6 +22,7 @@ type Hot interface {
 	Logs
 	Buckets
 	Housekeeping
+	Forgetting
 	Runs
 	Edges
 }
@@ -139,9 +140,6 @@ type Housekeeping interface {
 	// Tidy drops what has expired (idempotency keys, ended sessions) and prepares what comes (the tables of the
 	// coming days). It does a bounded amount and reports whether more is left.
 	Tidy(ctx context.Context) (more bool, err error)
-	// ForgetHistory drops executions of a tenant that finished before an instant, with their attempts, events, logs
-	// and dead letters. It examines up to limit, and reports whether more is left. Their totals stay.
-	ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (Forgot, error)
 	// KeepTally stores what a server has counted. Calls are numbered in ascending order: a repeated number changes
 	// nothing.
 	KeepTally(ctx context.Context, s ServerID, number int64, t Tally) error

@@ -66,9 +66,6 @@ type Runs interface {
 	SendEvent(ctx context.Context, ev RunEvent, e *audit.Entry) ([]job.ExecutionID, error)
 	// EventWaits lists up to limit runs with a wait that an event would match.
 	EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error)
-	// ForgetRuns drops up to limit rows of runs of a tenant that ended before an instant, oldest run first. A run
-	// itself is dropped when nothing else of it is left. It reports whether there is more to drop.
-	ForgetRuns(ctx context.Context, t tenant.ID, before time.Time, limit int) (more bool, err error)
 	// ForgetEvents drops up to limit events of all tenants that are older than EventAge, and reports how many.
 	ForgetEvents(ctx context.Context, limit int) (int, error)
 }

@@ -50,11 +50,14 @@ func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id jo
 
 // since returns when the history that the tenant may see begins; zero means from the start.
 func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
-	q, err := s.Quota(ctx, p)
+	if p.Internal || s.cfg.Unmetered {
+		return time.Time{}, nil
+	}
+	t, err := s.settings(ctx, p.Tenant)
 	if err != nil {
 		return time.Time{}, err
 	}
-	at, _ := q.KeptSince(s.now())
+	at, _ := s.QuotaOf(t).KeptSince(s.now())
 	return at, nil
 }
 

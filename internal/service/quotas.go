@@ -63,8 +63,11 @@ func (s *shared) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, e
 	if err != nil {
 		return tenant.Quota{}, err
 	}
-	return t.Quota(), nil
+	return s.QuotaOf(t), nil
 }
+
+// QuotaOf returns the quota of a tenant with these settings.
+func (s *shared) QuotaOf(t tenant.Tenant) tenant.Quota { return t.QuotaWithin(s.cfg.KeepDays) }
 
 // RunLimits returns a tenant's quotas for its runs.
 func (s *shared) RunLimits(ctx context.Context, id tenant.ID) (workflows.Limits, error) {
@@ -291,7 +294,7 @@ func (s *shared) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant.
 }
 
 func (s *shared) allowance(ctx context.Context, t tenant.Tenant) (a Allowance, err error) {
-	a = Allowance{Tenant: t, Quota: t.Quota(), Usage: Usage{ActiveJobs: tenant.NoLimit}}
+	a = Allowance{Tenant: t, Quota: s.QuotaOf(t), Usage: Usage{ActiveJobs: tenant.NoLimit}}
 	if a.Quota.ActiveJobs >= 0 {
 		a.Usage.ActiveJobs, err = s.store.CountJobs(ctx, t.ID)
 	}

@@ -76,6 +76,7 @@ type Config struct {
 	Artifacts *artifact.Store    // nil: none are kept
 	Limiter   *ratelimit.Limiter // of what tenants may begin; nil: this process's own
 	Unmetered bool               // no quota holds
+	KeepDays  int                // that history is kept for tenants without a shorter or an explicit limit; none or fewer: for ever
 	Runs      *workflows.Runner  // changes runs of workflows; nil: one of the service's own
 
 	// Lent lists the servers' shares of a tenant's limits; nil: they share none.

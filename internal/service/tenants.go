@@ -130,7 +130,7 @@ func (s *Settings) UpdateTenant(ctx context.Context, p tenant.Principal, id tena
 	if err != nil {
 		return t, err
 	}
-	was, kept := describedTenant(t), t.Quota()
+	was, kept := describedTenant(t), s.QuotaOf(t)
 	if c.Name != nil {
 		t.Name = *c.Name
 	}
@@ -151,7 +151,7 @@ func (s *Settings) UpdateTenant(ctx context.Context, p tenant.Principal, id tena
 	if err := checkTenant(t); err != nil {
 		return t, err
 	}
-	if t.Quota().Shorter(kept) {
+	if s.QuotaOf(t).Shorter(kept) {
 		t.CutAt = s.now()
 	}
 	told := differing(was, describedTenant(t))

@@ -259,8 +259,8 @@ func (s *lazy) Reap(ctx context.Context, limit, poison int) (engine.Reaped, erro
 // hasty forgets two days early.
 type hasty struct{ engine.Store }
 
-func (s *hasty) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error) {
-	return s.Store.ForgetHistory(ctx, t, before.Add(keepDays*24*time.Hour), limit)
+func (s *hasty) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (engine.Forgot, error) {
+	return s.Store.ForgetHistory(ctx, t, before.Add(keepDays*24*time.Hour), from, limit)
 }
 
 // weary keeps no session alive for longer than twenty minutes.

@@ -87,7 +87,7 @@ var calls = map[op][]engine.Method{
 	opTrace:    {"KeepTraces", "Traces"},
 	opTrigger:  {"Trigger", "Backfill", "Rerun"},
 	opUpdate:   {"UpdateJob"},
-	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "NewApprovals", "Tidy", "ForgetHistory", "ForgetRuns", "ForgetEvents", "SweepBlobs", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
+	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "NewApprovals", "Tidy", "ForgetHistory", "ForgetRuns", "ForgetJobs", "ForgetEvents", "SweepBlobs", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
 }
 
 // opOf maps each method to its op.

@@ -10,28 +10,48 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Forgetter drops history older than its tenant's quota keeps, except for tenants whose history was shortened less
+// Forgetter drops history that is older than its tenant keeps, except for tenants whose history was shortened less
 // than tenant.CutGrace ago: that may have been a mistake. It also drops old events. It is not safe for concurrent
 // use.
 type Forgetter struct {
 	Store interface {
+		engine.Forgetting
 		Tenants(ctx context.Context) ([]tenant.Tenant, error)
-		ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error)
-		ForgetRuns(ctx context.Context, t tenant.ID, before time.Time, limit int) (more bool, err error)
 		ForgetEvents(ctx context.Context, limit int) (int, error)
 	}
 	Clock clock.Clock // the store's
+	Days  int         // that history is kept for tenants without a shorter or an explicit limit; none or fewer: for ever
 
-	next time.Time          // when all are checked again
-	more map[tenant.ID]bool // those of which there is more
+	next  time.Time                      // when all are checked again
+	swept time.Time                      // when all were last checked for jobs without history
+	left  map[tenant.ID]map[kind]*search // what is under way
+	share int                            // how much of the usual amount is done at once: one of so many parts
 }
 
 const (
-	forgetEvery  = 10 * time.Minute
-	forgetAtOnce = 500  // executions of a tenant, in one commit
-	forgetRows   = 2000 // of workflow runs likewise, and events of all tenants
-	forgetPause  = 200 * time.Millisecond
+	forgetEvery     = 10 * time.Minute
+	forgetJobsEvery = time.Hour
+	forgetAtOnce    = 500  // executions of a tenant, in one commit
+	forgetRows      = 2000 // of workflow runs likewise, events of all tenants, and jobs to look at
+	forgetPause     = 200 * time.Millisecond
+	leastShare      = 64
 )
+
+// kind is what a search drops.
+type kind uint8
+
+const (
+	ofRuns kind = iota // first: executions of nodes go with their run
+	ofHistory
+	ofJobs // last: jobs of which no history is left
+	kinds
+)
+
+// search is a walk through what one tenant has of a kind.
+type search struct {
+	before time.Time
+	from   engine.Place
+}
 
 // Tick drops some of every tenant that has too much: of all every 10 minutes, and in between of those that have more.
 func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
@@ -40,30 +60,79 @@ func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	now := f.Clock.Now()
-	all := !now.Before(f.next)
-	if all {
+	if !now.Before(f.next) {
 		f.next = now.Add(forgetEvery)
+		f.begin(ts, now)
 	}
-	more := map[tenant.ID]bool{}
 	events, err := f.Store.ForgetEvents(ctx, forgetRows)
 	errs := []error{err}
+	for t, searches := range f.left {
+		for k := range kinds {
+			s := searches[k]
+			if s == nil {
+				continue
+			}
+			got, err := f.step(ctx, t, k, s)
+			if errs = append(errs, err); err != nil {
+				f.share = min(max(f.share, 1)*2, leastShare) // it may have been too much for one commit
+				break
+			}
+			if s.from = got.Next; !got.More {
+				delete(searches, k)
+				continue
+			}
+			if k == ofHistory {
+				break // jobs are looked for when their history has gone
+			}
+		}
+		if len(searches) == 0 {
+			delete(f.left, t)
+		}
+	}
+	err = errors.Join(errs...)
+	if err == nil && f.share > 1 {
+		f.share--
+	}
+	if len(f.left) > 0 || events == forgetRows {
+		return forgetPause, err
+	}
+	return f.next.Sub(now), err
+}
+
+// begin starts the searches that are not under way. Those that are learn of what has become old since.
+func (f *Forgetter) begin(ts []tenant.Tenant, now time.Time) {
+	sweep := now.Sub(f.swept) >= forgetJobsEvery
+	if sweep {
+		f.swept = now
+	}
+	was := f.left
+	f.left = map[tenant.ID]map[kind]*search{}
 	for _, t := range ts {
-		before, limited := t.Quota().KeptSince(now)
-		if !limited || !all && !f.more[t.ID] || now.Sub(t.CutAt) < tenant.CutGrace {
+		before, limited := t.QuotaWithin(f.Days).KeptSince(now)
+		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
 			continue
 		}
-		got, err := f.Store.ForgetHistory(ctx, t.ID, before, forgetAtOnce)
-		if got.More || err != nil {
-			more[t.ID] = true
+		searches := map[kind]*search{}
+		for k := range kinds {
+			if s := was[t.ID][k]; s != nil {
+				searches[k] = &search{before, s.from}
+			} else if k != ofJobs || sweep {
+				searches[k] = &search{before: before}
+			}
 		}
-		left, err2 := f.Store.ForgetRuns(ctx, t.ID, before, forgetRows)
-		if left || err2 != nil {
-			more[t.ID] = true
-		}
-		errs = append(errs, err, err2)
+		f.left[t.ID] = searches
 	}
-	if f.more = more; len(more) > 0 || events == forgetRows {
-		return forgetPause, errors.Join(errs...)
+}
+
+// step drops a part of what a tenant has of a kind.
+func (f *Forgetter) step(ctx context.Context, t tenant.ID, k kind, s *search) (engine.Forgot, error) {
+	part := max(f.share, 1)
+	switch k {
+	case ofRuns:
+		return f.Store.ForgetRuns(ctx, t, s.before, s.from, max(forgetRows/part, 1))
+	case ofHistory:
+		return f.Store.ForgetHistory(ctx, t, s.before, s.from, max(forgetAtOnce/part, 1))
+	default:
+		return f.Store.ForgetJobs(ctx, t, s.before, s.from, max(forgetRows/part, 1))
 	}
-	return f.next.Sub(now), errors.Join(errs...)
 }

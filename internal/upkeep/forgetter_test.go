@@ -3,7 +3,7 @@ package upkeep_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,47 +13,76 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
+// historian notes what is asked of it.
 type historian struct {
 	asked map[tenant.ID]time.Time
-	more  bool
+	calls []string // by kind and tenant
+	froms []engine.Place
+	limit int // of executions, as last asked for
+	more  map[string]int
 	cut   time.Time // of the tenant free
 	fails error
 
-	runs   bool
 	events int
 }
 
 func (h *historian) Tenants(context.Context) ([]tenant.Tenant, error) {
-	days := -1
-	return []tenant.Tenant{{ID: tenant.Default}, {ID: "free", Tier: tenant.Free, CutAt: h.cut}, {ID: "pro", Tier: tenant.Pro}, {ID: "all", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &days}}}, nil
+	all, some := -1, 400
+	return []tenant.Tenant{
+		{ID: tenant.Default}, {ID: "free", Tier: tenant.Free, CutAt: h.cut}, {ID: "pro", Tier: tenant.Pro}, {ID: "all", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &all}},
+		{ID: "some", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &some}},
+	}, nil
 }
 
-func (h *historian) ForgetHistory(_ context.Context, t tenant.ID, before time.Time, _ int) (engine.Forgot, error) {
+func (h *historian) told(what string, t tenant.ID, before time.Time, from engine.Place) (engine.Forgot, error) {
+	call := what + " " + string(t)
+	h.calls = append(h.calls, call)
 	h.asked[t] = before
-	return engine.Forgot{N: 1, More: h.more && t == "free"}, h.fails
+	if t == "free" && what == "history" {
+		h.froms = append(h.froms, from)
+	}
+	if h.fails != nil {
+		return engine.Forgot{}, h.fails
+	}
+	if h.more[call]--; h.more[call] >= 0 {
+		return engine.Forgot{N: 1, More: true, Next: engine.Place{At: before, ID: [16]byte{byte(h.more[call] + 1)}}}, nil
+	}
+	return engine.Forgot{}, nil
 }
 
-func (h *historian) ForgetRuns(_ context.Context, t tenant.ID, before time.Time, _ int) (bool, error) {
-	if h.asked[t] != before {
-		return false, fmt.Errorf("runs of %s since %v, executions since %v", t, before, h.asked[t])
-	}
-	return h.runs, nil
+func (h *historian) ForgetHistory(_ context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (engine.Forgot, error) {
+	h.limit = limit
+	return h.told("history", t, before, from)
+}
+
+func (h *historian) ForgetRuns(_ context.Context, t tenant.ID, before time.Time, from engine.Place, _ int) (engine.Forgot, error) {
+	return h.told("runs", t, before, from)
+}
+
+func (h *historian) ForgetJobs(_ context.Context, t tenant.ID, before time.Time, from engine.Place, _ int) (engine.Forgot, error) {
+	return h.told("jobs", t, before, from)
 }
 
 func (h *historian) ForgetEvents(_ context.Context, limit int) (int, error) {
 	return min(limit, h.events), nil
 }
 
-func TestForgetterGoesOnWithRunsAndEvents(t *testing.T) {
-	h := &historian{asked: map[tenant.ID]time.Time{}}
-	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
+var fifthHour = time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC)
+
+func newHistorian(days int) (*historian, *upkeep.Forgetter, *clock.Manual) {
+	h := &historian{asked: map[tenant.ID]time.Time{}, more: map[string]int{}}
+	clk := clock.NewManual(fifthHour)
+	return h, &upkeep.Forgetter{Store: h, Clock: clk, Days: days}, clk
+}
+
+func TestForgetterGoesOnWithEvents(t *testing.T) {
+	h, f, clk := newHistorian(0)
 	for _, c := range []struct {
-		runs   bool
 		events int
 		soon   bool
-	}{{}, {runs: true, soon: true}, {events: 10}, {events: 1 << 20, soon: true}} {
-		h.runs, h.events = c.runs, c.events
-		f.Clock.(*clock.Manual).Advance(time.Hour)
+	}{{}, {events: 10}, {events: 1 << 20, soon: true}} {
+		h.events = c.events
+		clk.Advance(time.Hour)
 		if next, err := f.Tick(t.Context()); err != nil || next < time.Minute != c.soon {
 			t.Errorf("%+v: it looks again after %v, %v", c, next, err)
 		}
@@ -61,26 +90,58 @@ func TestForgetterGoesOnWithRunsAndEvents(t *testing.T) {
 }
 
 func TestForgetterGoesByTheQuota(t *testing.T) {
-	h := &historian{asked: map[tenant.ID]time.Time{}, more: true}
-	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
-	next, err := f.Tick(t.Context())
-	if err != nil || next > time.Second || len(h.asked) != 2 || !h.asked["free"].Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("%v, %v, %v", next, err, h.asked)
+	day := func(month time.Month, day int) time.Time { return time.Date(2026, month, day, 0, 0, 0, 0, time.UTC) }
+	for days, want := range map[int]map[tenant.ID]time.Time{
+		90: {tenant.Default: day(12-12, 31), "free": day(3, 1), "pro": day(12-12, 31), "some": time.Date(2025, 2, 24, 0, 0, 0, 0, time.UTC)},
+		7:  {tenant.Default: day(3, 24), "free": day(3, 24), "pro": day(3, 24), "some": time.Date(2025, 2, 24, 0, 0, 0, 0, time.UTC)},
+		-1: {"free": day(3, 1), "pro": fifthHour.AddDate(0, 0, -180).Truncate(24 * time.Hour), "some": time.Date(2025, 2, 24, 0, 0, 0, 0, time.UTC)},
+	} {
+		h, f, _ := newHistorian(days)
+		if next, err := f.Tick(t.Context()); err != nil || next < time.Minute {
+			t.Errorf("%d days: %v, %v", days, next, err)
+		}
+		if len(h.asked) != len(want) {
+			t.Errorf("%d days: asked of %v", days, h.asked)
+		}
+		for id, at := range want {
+			if !h.asked[id].Equal(at) {
+				t.Errorf("%d days: what is older than %v of %s is dropped, want %v", days, h.asked[id], id, at)
+			}
+		}
 	}
-	h.more = false
-	clear(h.asked)
-	if next, _ := f.Tick(t.Context()); next < time.Minute {
-		t.Errorf("nothing is left, and it looks again after %v", next)
+}
+
+// Runs come first, because their nodes go with them, and jobs when no history is left.
+func TestForgetterGoesOnWhereItStopped(t *testing.T) {
+	h, f, clk := newHistorian(0)
+	h.more = map[string]int{"history free": 2, "runs pro": 1}
+	for _, want := range [][]string{
+		{"history free", "history pro", "history some", "jobs pro", "jobs some", "runs free", "runs pro", "runs some"},
+		{"history free", "runs pro"},
+		{"history free", "jobs free"},
+		nil,
+	} {
+		h.calls = nil
+		if _, err := f.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(h.calls); !slices.Equal(h.calls, want) {
+			t.Errorf("asked for %v, want %v", h.calls, want)
+		}
 	}
-	if _, others := h.asked["pro"]; others || len(h.asked) != 1 {
-		t.Errorf("asked of those that have no more: %v", h.asked)
+	if len(h.froms) != 3 || !h.froms[0].IsZero() || h.froms[1].ID != [16]byte{2} || h.froms[2].ID != [16]byte{1} {
+		t.Errorf("it went on after %v", h.froms)
+	}
+	h.calls = nil
+	clk.Advance(10 * time.Minute)
+	if _, err := f.Tick(t.Context()); err != nil || len(h.calls) != 6 || !h.froms[3].IsZero() {
+		t.Errorf("10 minutes later: %v, %v, from %v", h.calls, err, h.froms)
 	}
 }
 
 func TestForgetterWaitsAfterAHistoryBecameShorter(t *testing.T) {
-	clk := clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))
-	h := &historian{asked: map[tenant.ID]time.Time{}, cut: clk.Now().Add(-time.Minute)}
-	f := &upkeep.Forgetter{Store: h, Clock: clk}
+	h, f, clk := newHistorian(0)
+	h.cut = clk.Now().Add(-time.Minute)
 	for day := range 8 {
 		clear(h.asked)
 		if day > 0 {
@@ -95,15 +156,32 @@ func TestForgetterWaitsAfterAHistoryBecameShorter(t *testing.T) {
 	}
 }
 
-func TestForgetterTriesAgain(t *testing.T) {
-	h := &historian{asked: map[tenant.ID]time.Time{}, fails: errors.New("away")}
-	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
-	if _, err := f.Tick(t.Context()); err == nil {
-		t.Error("no error")
+// What fails may have been too much for one commit: less is tried, and then more again.
+func TestForgetterTriesAgainWithLess(t *testing.T) {
+	h, f, _ := newHistorian(0)
+	h.more = map[string]int{"history free": 1 << 30}
+	tick := func() int {
+		t.Helper()
+		if _, err := f.Tick(t.Context()); (err != nil) != (h.fails != nil) {
+			t.Errorf("%v, and the store %v", err, h.fails)
+		}
+		return h.limit
+	}
+	usual := tick()
+	h.fails = errors.New("away")
+	tick()
+	var less int
+	for range 10 {
+		less = tick()
+	}
+	if less != usual/64 {
+		t.Errorf("%d of %d are tried at last", less, usual)
 	}
 	h.fails = nil
-	clear(h.asked)
-	if _, err := f.Tick(t.Context()); err != nil || len(h.asked) != 2 {
-		t.Errorf("%v, %v", err, h.asked)
+	for range 100 {
+		less = tick()
+	}
+	if less != usual {
+		t.Errorf("%d of %d are tried in the end", less, usual)
 	}
 }

@@ -82,11 +82,13 @@ type Overrides struct {
 	Weight              *int   `json:"weight,omitempty"`
 }
 
-// Quota returns the quota of the tenant. The first tenant has no limits, whatever its tier.
+// Quota returns the quota of the tenant. The first tenant has no limits, whatever its tier, except that its history
+// may have one.
 func (t Tenant) Quota() Quota {
 	if t.ID == Default {
 		q := Unlimited()
 		q.Weight = t.Tier.Weight()
+		put(&q.HistoryDays, t.Overrides.HistoryDays)
 		return q
 	}
 	q, o := t.Tier.Quota(), t.Overrides
@@ -109,6 +111,17 @@ func (t Tenant) Quota() Quota {
 	put(&q.NotificationRules, o.NotificationRules)
 	put(&q.RequestsPerSecond, o.RequestsPerSecond)
 	put(&q.Weight, o.Weight)
+	return q
+}
+
+// QuotaWithin returns the quota of the tenant in an installation that keeps history for some days; none or fewer: for
+// ever. A number that an operator set for the tenant holds as it is, NoLimit too. Otherwise the shorter one of its
+// tier's and the installation's does.
+func (t Tenant) QuotaWithin(days int) Quota {
+	q := t.Quota()
+	if t.Overrides.HistoryDays == nil && days > 0 && (q.HistoryDays < 0 || q.HistoryDays > days) {
+		q.HistoryDays = days
+	}
 	return q
 }
 

@@ -33,6 +33,8 @@ type Harness struct {
 	Behind func(s engine.Store, between func()) engine.Runs
 	// AgeSeals makes the seals of the audit log in the named database, which is open, so much older.
 	AgeSeals func(t testing.TB, where string, by time.Duration)
+	// Rows counts the rows of every table of the named database, which is open.
+	Rows func(t testing.TB, where string) map[string]int64
 }
 
 // Store runs the whole suite on an engine, with groups in parallel: each case has its own database.

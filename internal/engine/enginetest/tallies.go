@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -493,64 +492,5 @@ func revisions(t *testing.T, h Harness) {
 		if left := must(f.Revisions(f.ctx, f.job(id), 0, 1000)); len(left) != want {
 			t.Errorf("%d revisions are left, want %d", len(left), want)
 		}
-	}
-}
-
-func forgetting(t *testing.T, h Harness) {
-	f := open(t, h)
-	acme := func(j *job.Job, e *job.Execution) { j.Tenant, e.Tenant = "acme", "acme" }
-	j, first := f.add("one", acme)
-	_, other := f.add("other")
-	_, lives := f.add("lives", acme)
-	_, as := f.take(first.ID, other.ID)
-	for _, a := range as {
-		f.report(die(a, 1))
-	}
-	list := func(q engine.ExecutionFilter) (ids []job.ExecutionID) {
-		q.Tenant = "acme"
-		for _, e := range must(f.FindExecutions(f.ctx, q, engine.Page{Limit: 10})).Executions {
-			ids = append(ids, e.ID)
-		}
-		return ids
-	}
-	later := f.now().Add(time.Hour)
-	if got := list(engine.ExecutionFilter{Kept: later}); !slices.Equal(got, []job.ExecutionID{lives.ID}) {
-		t.Errorf("kept from later on: %v", got)
-	}
-	if got := list(engine.ExecutionFilter{Kept: f.now().Add(-time.Hour)}); len(got) != 2 {
-		t.Errorf("kept from before: %v", got)
-	}
-	hour := f.now().Add(-time.Hour)
-	if got := list(engine.ExecutionFilter{Finished: hour}); !slices.Equal(got, []job.ExecutionID{first.ID}) {
-		t.Errorf("finished from before: %v", got)
-	}
-	for _, q := range []engine.ExecutionFilter{{Finished: later}, {Job: j.ID, Finished: later}, {Finished: hour, Statuses: []job.Status{job.Pending}}} {
-		if got := list(q); len(got) != 0 {
-			t.Errorf("finished, of %+v: %v", q, got)
-		}
-	}
-	if got := list(engine.ExecutionFilter{Job: j.ID, Kept: later}); len(got) != 0 {
-		t.Errorf("of the job: %v", got)
-	}
-	if got := must(f.ForgetHistory(f.ctx, "acme", f.now().Add(-time.Hour), 10)); got != (engine.Forgot{}) {
-		t.Errorf("nothing is old: %+v", got)
-	}
-	if got := must(f.ForgetHistory(f.ctx, "acme", later, 1)); got != (engine.Forgot{N: 1, More: true}) {
-		t.Errorf("the first: %+v", got)
-	}
-	if got := must(f.ForgetHistory(f.ctx, "acme", later, 1)); got != (engine.Forgot{}) {
-		t.Errorf("and then: %+v", got)
-	}
-	if got := list(engine.ExecutionFilter{}); !slices.Equal(got, []job.ExecutionID{lives.ID}) {
-		t.Errorf("left: %v", got)
-	}
-	if past, err := f.Attempts(f.ctx, "acme", first.ID); len(past) != 0 || !errors.Is(err, engine.ErrNotFound) {
-		t.Errorf("attempts are left: %+v, %v", past, err)
-	}
-	if ds := must(f.DeadLetters(f.ctx, engine.DeadLetterFilter{Tenant: "acme"}, engine.Page{Limit: 10})); len(ds.DeadLetters) != 0 || ds.Total.Count != 0 {
-		t.Errorf("dead letters are left: %+v", ds)
-	}
-	if ds := must(f.DeadLetters(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, engine.Page{Limit: 10})); len(ds.DeadLetters) != 1 {
-		t.Errorf("another tenant's: %+v", ds)
 	}
 }

@@ -754,13 +754,13 @@ func endARun(t *testing.T, h Harness) {
 	if stored.EndedAt.IsZero() || stored.Status != 10 || string(stored.Output) != `{"ok":true}` {
 		t.Errorf("stored: %+v", stored)
 	}
-	must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt, 10))
+	must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt, engine.Place{}, 10))
 	must(f.WorkflowRun(f.ctx, tenant.Default, b.run.ID)) // too early
-	if !must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt.Add(time.Second), 1)) {
+	if !must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt.Add(time.Second), engine.Place{}, 1)).More {
 		t.Error("a run with a node was forgotten in one piece")
 	}
 	must(f.WorkflowRun(f.ctx, tenant.Default, b.run.ID)) // until nothing else is left of it
-	if must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt.Add(time.Second), 10)) {
+	if must(f.ForgetRuns(f.ctx, tenant.Default, stored.EndedAt.Add(time.Second), engine.Place{}, 10)).More {
 		t.Error("there is more to forget, and there is only one run")
 	}
 	if _, err := f.WorkflowRun(f.ctx, tenant.Default, b.run.ID); !errors.Is(err, engine.ErrNotFound) {

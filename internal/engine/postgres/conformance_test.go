@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
@@ -58,7 +60,30 @@ func harness(with func(*postgres.Store)) enginetest.Harness {
 		AgeSeals: func(t testing.TB, where string, by time.Duration) {
 			postgrestest.Exec(t, where, fmt.Sprintf("UPDATE audit_seals SET sealed_at = sealed_at - interval '%d seconds'", int(by.Seconds())))
 		},
+		Rows: countRows,
 	}
 }
 
 func today() string { return time.Now().UTC().Format("20060102") }
+
+// countRows counts the rows of every table beside the store; those of the days of history together.
+func countRows(t testing.TB, where string) map[string]int64 {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	rows, _ := c.Query(t.Context(), "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition")
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	out := map[string]int64{}
+	for _, name := range names {
+		var n int64
+		err = errors.Join(err, c.QueryRow(t.Context(), "SELECT count(*) FROM "+name).Scan(&n))
+		out[name] = n
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

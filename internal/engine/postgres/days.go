@@ -60,3 +60,41 @@ func withDays(ctx context.Context, c *pgxpool.Conn, f func() error) error {
 	}
 	return f()
 }
+
+// pastDaysSQL lists the days before yesterday that have a table, after the one with a name.
+const pastDaysSQL = `
+	SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	WHERE i.inhparent = 'executions'::regclass AND c.relname > $1 AND c.relname < 'executions_' || to_char(now() AT TIME ZONE 'UTC' - interval '1 day', 'YYYYMMDD') ORDER BY c.relname LIMIT $2`
+
+const daysLookedAt = 10
+
+// dropDays drops tables of past days that nothing is left of: of the next few, and of the first ones again once it has
+// seen all. A table that others use just now is left for another time.
+func (s *upkeep) dropDays(ctx context.Context, c *pgx.Conn) error {
+	var from string
+	if p := s.dropped.Load(); p != nil {
+		from = *p
+	}
+	rows, _ := c.Query(ctx, pastDaysSQL, from, daysLookedAt)
+	found, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	if err != nil {
+		return err
+	}
+	from = ""
+	for i, day := range found {
+		var some, gone bool
+		if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM executions WHERE finished_at >= $1 AND finished_at < $2)", day, day.AddDate(0, 0, 1)).Scan(&some); err != nil {
+			return err
+		}
+		if !some {
+			if err := c.QueryRow(ctx, "SELECT carillon_drop_day($1)", day).Scan(&gone); err != nil && !isCode(err, lockNotAvailable) {
+				return err
+			}
+		}
+		if i == daysLookedAt-1 {
+			from = dayTable(day)
+		}
+	}
+	s.dropped.Store(&from)
+	return nil
+}

@@ -35,6 +35,7 @@ type Config struct {
 type Store struct {
 	sqlstore.Settings
 	sqlstore.Runs
+	sqlstore.Forgetting
 	*database
 
 	jobs     // definitions: create, find, change, delete, run again
@@ -71,6 +72,7 @@ type database struct {
 	drawn atomic.Pointer[string]
 	// logged is the execution up to which it has examined the logs.
 	logged  atomic.Pointer[[16]byte]
+	dropped atomic.Pointer[string] // the table up to which it has looked for empty ones of past days
 	decided horizon
 	watch   watch
 	pulse   pulse
@@ -128,7 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	d := &database{admin: cc.Copy(), log: cfg.Logger, name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
-	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, servers{d}, upkeep{d}}
+	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), sqlstore.NewForgetting(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, servers{d}, upkeep{d}}
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}

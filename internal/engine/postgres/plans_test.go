@@ -97,6 +97,8 @@ var asked = map[string][]string{
 	"schedules_pkey": {"part", "job"}, "secrets_job": {"tenant", "job"}, "servers_pkey": {}, "sessions_deposed": {},
 	"sessions_pkey": {}, "tenant_minutes_pkey": {"tenant", "at"}, "traces_at": {"at"}, "traces_pkey": {"of"},
 	"job_edges_pkey": {"tenant", "child"}, "job_edges_parent": {"parent"}, "edge_marks_pkey": {"child"}, "edge_marks_child": {"child"}, "edge_marks_age": {"at"}, "live_dependent": {"job"},
+	"executions_tenant_scheduled_at_id_idx": {"tenant"}, "executions_job_scheduled_at_id_idx": {"job"}, "alarms_pkey": {"tenant"}, "runs_pkey": {"id"}, "run_attempts_pkey": {"execution"}, "run_attempts_run": {"run"},
+	"runs_ended": {"tenant", "ended_at"}, "runs_workflow": {"tenant", "workflow"}, "run_members_run": {"run"}, "run_results_pkey": {"run"},
 	"workflow_uses_pkey": {"tenant", "job"}, "workflow_versions_pkey": {"tenant", "workflow"},
 }
 
@@ -160,7 +162,7 @@ func TestPlans(t *testing.T) {
 		"stats": statsSQL, "last status": lastStatusSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
 		"live jobs": liveJobsSQL, "bundled jobs": bundledJobsSQL, "planned jobs": plannedJobsSQL, "keep count": keepCountSQL, "add to count": addCountSQL, "tidy minutes": tidyMinutesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "hold own": holdOwnSQL, "settling": settlingSQL, "settled": settledSQL, "settle from": settleFromSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
-		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
+		"mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"add failures": addFailuresSQL, "name failures": nameFailuresSQL,
 		"lease bundles": leaseBundlesSQL, "lease bundles fenced": leaseBundlesFencedSQL, "finish bundles": finishBundlesSQL, "unpack": unpackSQL, "unpack free": unpackFreeSQL,
 		"ready bundles": readyBundlesSQL, "bundled lanes": bundledLanesSQL, "given bundles": givenBundlesSQL, "held by": heldBySQL, "overdue bundles": overdueBundlesSQL, "watch": watchSQL, "secrets of": secretsOfSQL,

@@ -87,11 +87,14 @@ const (
 
 // Tidy drops expired idempotency keys, ended sessions, obsolete orders, finished leases, old operations, full
 // buckets, expired pauses, old values of secrets and logs of executions that are gone, ends remains of deletions, and
-// prepares the tables of the coming days.
+// drops the empty tables of past days, and prepares those of the coming days.
 func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
 		if _, err := prepareDays(ctx, c.Conn()); err != nil {
+			return err
+		}
+		if err := s.dropDays(ctx, c.Conn()); err != nil {
 			return err
 		}
 		keys, err := c.Exec(ctx, tidyKeysSQL, tidiedKeys)

@@ -295,3 +295,41 @@ func TestLateJobsBehindThoseOfOthers(t *testing.T) {
 		exec(t, direct(t, s), "INSERT INTO schedules (part, job, tenant, next_run_at, runs, active, revision) VALUES (0, gen_random_uuid(), 'herd', now() - interval '1 hour', 0, true, 1)")
 	}
 }
+
+// Tables of past days go when they are empty, even to a role that owns none, and never those that have rows.
+func TestEmptyDaysAreDropped(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := direct(t, s)
+	as := leaseMany(t, s, 2)
+	must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0]), success(as[1])}))
+	for _, ago := range []int{2, 3, 20} {
+		exec(t, c, "SELECT carillon_make_day((now() AT TIME ZONE 'UTC')::date - $1::int)", ago)
+	}
+	exec(t, c, "UPDATE executions SET finished_at = finished_at - interval '3 days' WHERE id = $1", [16]byte(as[0].Execution))
+	// Somebody reads the table meanwhile: nothing waits, and it goes later.
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT count(*) FROM executions"); err != nil {
+		t.Fatal(err)
+	}
+	must[bool](t)(s.Tidy(t.Context()))
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[int](t, c, days); got != daysAhead+1+3 {
+		t.Errorf("%d days while one is read", got)
+	}
+	must[bool](t)(s.Tidy(t.Context()))
+	if got := one[int](t, c, days); got != daysAhead+1+1 {
+		t.Errorf("%d days are left", got)
+	}
+	if _, err := s.Execution(t.Context(), tenant.Default, as[0].Execution); err != nil {
+		t.Errorf("the execution of a past day: %v", err)
+	}
+	if one[bool](t, c, "SELECT carillon_drop_day((now() AT TIME ZONE 'UTC')::date)") {
+		t.Error("today is dropped")
+	}
+}

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,7 +23,37 @@ func TestConformance(t *testing.T) {
 		},
 		AgeSeals: ageSeals,
 		Behind:   sqlite.RunsBehind,
+		Rows:     countRows,
 	})
+}
+
+// countRows counts the rows of every table beside the store.
+func countRows(t testing.TB, where string) map[string]int64 {
+	t.Helper()
+	c, err := driver.OpenConn(where, driver.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetBusyTimeout(time.Minute)
+	out := map[string]int64{}
+	for _, name := range texts(t, c, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'") {
+		n, err := strconv.ParseInt(texts(t, c, "SELECT count(*) FROM "+name)[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = n
+	}
+	return out
+}
+
+// texts reads the first column of each row.
+func texts(t testing.TB, c *driver.Conn, sql string) (out []string) {
+	t.Helper()
+	if err := sqlitex.Execute(c, sql, &sqlitex.ExecOptions{ResultFunc: func(r *driver.Stmt) error { out = append(out, r.ColumnText(0)); return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // ageSeals makes seals older beside the store, as another process may.

@@ -37,6 +37,7 @@ type Config struct {
 type Store struct {
 	sqlstore.Settings
 	sqlstore.Runs
+	sqlstore.Forgetting
 	*database
 
 	jobs     // definitions: create, find, change, delete, run again
@@ -65,14 +66,12 @@ type database struct {
 	closed  chan struct{}
 	failed  error // guarded by closing: the result of closing
 
-	// forgotten holds, by tenant, the position up to which history was searched for old executions.
-	forgotten sync.Map
-	revised   atomic.Pointer[revisionOf]          // the revision up to which it has looked for those of deleted jobs
-	swept     atomic.Int64                        // the token up to which Tidy has examined the directory
-	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has examined the logs
-	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as found by Overrun
-	watched   atomic.Int64                        // the lease after which Overrun continues; 0: from the first
-	memo      engine.Memo                         // of due jobs
+	revised atomic.Pointer[revisionOf]          // the revision up to which it has looked for those of deleted jobs
+	swept   atomic.Int64                        // the token up to which Tidy has examined the directory
+	logged  atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has examined the logs
+	alarms  atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as found by Overrun
+	watched atomic.Int64                        // the lease after which Overrun continues; 0: from the first
+	memo    engine.Memo                         // of due jobs
 }
 
 // Each of these holds the methods of one subject. All share the database.
@@ -126,7 +125,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	d := &database{
 		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
+	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), sqlstore.NewForgetting(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
 	s.writer <- conns[0]
 	go s.fold(conns[1])
 	for _, c := range conns[2:] {

@@ -61,8 +61,8 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	sqls = append(sqls, manyJobsSQL)
-	sqls = append(sqls, slices.Concat(recentRuns, forgetWith)...)
-	sqls = append(sqls, whoseLiveSQL, whosePastSQL, nameSQL, lateSchedulesSQL, lateJobSQL, oldPastSQL, forgetPastSQL, walkRevisionsSQL, dropRevisionSQL, oldRevisionsSQL,
+	sqls = append(sqls, recentRuns...)
+	sqls = append(sqls, whoseLiveSQL, whosePastSQL, nameSQL, lateSchedulesSQL, lateJobSQL, walkRevisionsSQL, dropRevisionSQL, oldRevisionsSQL,
 		markTallySQL, keepTenantMinuteSQL, monthSQL, keepMonthSQL, oldMonthsSQL, addFailureSQL, nameFailureSQL, idleMonthsSQL)
 	for _, sql := range sqlstore.Statements {
 		sqls = append(sqls, sqlstore.SQLite.Text(sql))

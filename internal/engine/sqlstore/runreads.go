@@ -70,10 +70,7 @@ const (
 	dueWaitsSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_waits WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2) w"
 	nextWaitSQL  = "SELECT wake_at FROM run_waits WHERE wake_at > $1 ORDER BY wake_at LIMIT 1"
 
-	endedRunsSQL   = "SELECT id FROM runs WHERE tenant = $1 AND ended_at IS NOT NULL AND ended_at < $2 ORDER BY ended_at LIMIT $3"
-	dropEventsSQL  = "DELETE FROM run_events WHERE id IN (SELECT id FROM run_events WHERE at < $1 ORDER BY at LIMIT $2)"
-	dropMembersSQL = "DELETE FROM run_members WHERE execution IN (SELECT execution FROM run_members WHERE run = $1 LIMIT $2)"
-	dropSomeSQL    = "DELETE FROM run_results WHERE run = $1 AND place IN (SELECT place FROM run_results WHERE run = $1 ORDER BY place LIMIT $2)"
+	dropEventsSQL = "DELETE FROM run_events WHERE id IN (SELECT id FROM run_events WHERE at < $1 ORDER BY at LIMIT $2)"
 )
 
 func scanRun(r Row) (out engine.WorkflowRun, err error) {
@@ -375,41 +372,6 @@ func (s Runs) SendEvent(ctx context.Context, ev engine.RunEvent, e *audit.Entry)
 // EventWaits lists runs with a wait that an event would match.
 func (s Runs) EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error) {
 	return readAll(ctx, s.db, "find waits for an event", scanID, matchedSQL+" ORDER BY run LIMIT $5", string(t), name, []byte{}, digestOf(match), max(limit, 0))
-}
-
-// runsAtOnce bounds the runs that one call of ForgetRuns looks at.
-const runsAtOnce = 50
-
-// ForgetRuns drops rows of runs of a tenant that ended before an instant, the oldest run first. A run goes after all that belongs to it.
-func (s Runs) ForgetRuns(ctx context.Context, t tenant.ID, before time.Time, limit int) (more bool, err error) {
-	err = s.db.Write(ctx, "forget runs", func(tx Tx) error {
-		ids, err := all(tx, scanID, endedRunsSQL, string(t), before, runsAtOnce)
-		if err != nil {
-			return err
-		}
-		more = len(ids) == runsAtOnce
-		left := int64(limit)
-		for _, id := range ids {
-			for _, sql := range []string{dropMembersSQL, dropSomeSQL} {
-				n, err := tx.Exec(sql, [16]byte(id), left)
-				if err != nil {
-					return err
-				}
-				left -= n
-			}
-			if left <= 0 {
-				more = true
-				return nil
-			}
-			for _, sql := range []string{"DELETE FROM run_marks WHERE run = $1", "DELETE FROM run_spans WHERE run = $1", "DELETE FROM run_waits WHERE run = $1", "DELETE FROM run_attempts WHERE run = $1", "DELETE FROM runs WHERE id = $1"} {
-				if _, err := tx.Exec(sql, [16]byte(id)); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return more, err
 }
 
 // ForgetEvents drops up to limit events that are too old to count.

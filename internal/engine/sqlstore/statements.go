@@ -1,5 +1,7 @@
 package sqlstore
 
+import "fmt"
+
 // Statements lists those that grow with data and must find their rows by an index; each engine's tests check their
 // plans.
 var Statements = map[string]string{
@@ -14,6 +16,15 @@ var Statements = map[string]string{
 	"edges": edgesSQL, "edges to": edgesToSQL, "dependants": dependantsSQL, "dependant": dependantSQL, "drop edge": dropEdgeSQL, "drop edges": dropEdgesSQL, "reset tokens": resetSQL,
 	"drop token marks": dropTokenMarks, "token marks": tokenMarksSQL, "put token": putTokenSQL, "marked children": markedChildrenSQL,
 	"free dependent": freeDependent, "waiting child": waitingChildSQL, "taken key": takenKeySQL,
+	"old executions": oldExecutionsSQL, "drop executions": dropExecutionsSQL, "drop attempts": dropWith[0], "drop events": dropWith[1], "drop logs": dropWith[2], "drop dead letters": dropWith[3], "drop traces": dropWith[4],
+	"ended runs": endedRunsSQL, "lock run": lockRunSQL, "drop members": dropMembersSQL, "drop results": dropSomeSQL, "drop tries": dropTriesSQL,
+	"aged jobs": agedJobsSQL, "lock jobs": lockJobsSQL, "spent jobs": spentJobsSQL, "defined": definedSQL, "drop schedule": dropScheduleSQL,
+}
+
+func init() {
+	for i, sql := range dropJobs {
+		Statements[fmt.Sprintf("drop of jobs %d", i)] = sql
+	}
 }
 
 // JobFailures sorts a week of one job's failures, and TakeOperation walks the running ones.

@@ -495,6 +495,29 @@ END $$;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION carillon_make_day(date) SET search_path = %I, pg_temp', current_schema()); END $$;
 REVOKE ALL ON FUNCTION carillon_make_day(date) FROM PUBLIC;
 
+-- Drops the table of a past day from which all rows were deleted; false: it has
+-- some, or there is none. Statements about executions wait for it at most as
+-- long as it waits for them. It runs with the rights of the owner, too.
+CREATE FUNCTION carillon_drop_day(day date) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+	name text := 'executions_' || to_char(day, 'YYYYMMDD');
+	filled boolean;
+BEGIN
+	IF day >= (now() AT TIME ZONE 'UTC')::date - 1 OR to_regclass(quote_ident(current_schema()) || '.' || name) IS NULL THEN
+		RETURN false;
+	END IF;
+	LOCK TABLE ONLY executions IN ACCESS EXCLUSIVE MODE;
+	EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', name);
+	EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', name) INTO filled;
+	IF NOT filled THEN
+		EXECUTE format('DROP TABLE %I', name);
+	END IF;
+	RETURN NOT filled;
+END $$;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION carillon_drop_day(date) SET search_path = %I, pg_temp', current_schema()); END $$;
+ALTER FUNCTION carillon_drop_day(date) SET lock_timeout = '50ms';
+REVOKE ALL ON FUNCTION carillon_drop_day(date) FROM PUBLIC;
+
 -- Attempts that failed or were lost.
 CREATE TABLE attempts (
 	token      bigint NOT NULL,
@@ -589,7 +612,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_execution ON runs (execution);
 CREATE INDEX runs_tenant ON runs (tenant, scheduled_at, id);
 CREATE INDEX runs_workflow ON runs (tenant, workflow, scheduled_at, id);
-CREATE INDEX runs_ended ON runs (tenant, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (tenant, ended_at, id) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_open ON runs (begun_at) WHERE ended_at IS NULL;
 
 -- Earlier attempts of runs that were retried.

@@ -437,7 +437,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_execution ON runs (execution);
 CREATE INDEX runs_tenant ON runs (tenant, scheduled_at, id);
 CREATE INDEX runs_workflow ON runs (tenant, workflow, scheduled_at, id);
-CREATE INDEX runs_ended ON runs (tenant, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (tenant, ended_at, id) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_open ON runs (begun_at) WHERE ended_at IS NULL;
 
 -- Earlier attempts of runs that were retried.

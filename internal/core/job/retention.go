@@ -1,0 +1,8 @@
+package job
+
+// EndsWithHistory reports whether a job goes with the last of its history: a one-off job, which can only be over then,
+// and a deleted one. A job that somebody may trigger again stays, and so does that of a workflow's inline node, which
+// goes with its workflow.
+func EndsWithHistory(s State, t ScheduleType) bool {
+	return s == Deleted || s != Inline && t.OneOff()
+}
