@@ -11,7 +11,7 @@ import (
 // nouns names one thing of each collection under /api/v1, for 404 responses.
 var nouns = map[string]string{
 	"api-keys": "API key", "artifacts": "artifact", "badges": "badge", "calendars": "calendar", "dead-letters": "dead letter",
-	"executions": "execution", "jobs": "job", "notification-rules": "notification rule", "operations": "operation", "queues": "queue",
+	"executions": "execution", "holds": "hold", "jobs": "job", "notification-rules": "notification rule", "operations": "operation", "queues": "queue",
 	"secrets": "secret", "sign-ins": "sign-in", "signing-secrets": "signing secret", "tenants": "tenant", "workers": "worker",
 	"workflow-runs": "workflow run", "workflows": "workflow",
 }

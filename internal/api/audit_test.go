@@ -69,6 +69,9 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do(200, "DELETE", "/signing-secrets/"+sign["id"].(string), "")
 	badge := do(201, "POST", "/badges", `{"job_id": "`+job+`", "label": "l"}`)
 	do(200, "DELETE", "/badges/"+badge["badge_id"].(string), "")
+	hold := do(200, "PUT", "/holds", `{"job_id": "`+job+`", "reason": "r"}`)
+	do(200, "PUT", "/holds", `{"job_id": "`+job+`", "reason": "r"}`)
+	do(200, "DELETE", "/holds/"+hold["hold_id"].(string), "")
 	do(200, "PUT", "/notification-rules/r", `{"events": ["failed"], "callback_url": "https://example.com/?token=`+secret+`"}`)
 	do(202, "POST", "/notification-rules/r/test", "")
 	do(200, "DELETE", "/notification-rules/r", "")
@@ -106,7 +109,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		}
 	}
 	wanted := strings.Fields(`tenant.create signing_secret.create api_key.create tenant.update job.create job.create job.update job.pause job.resume job.trigger execution.cancel execution.retry
-		operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke badge.create badge.revoke
+		operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke badge.create badge.revoke hold.add hold.end
 		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set queue.pause queue.resume api_key.create api_key.expire api_key.create api_key.revoke artifact.put artifact.delete api_key.create worker.cordon worker.uncordon worker.drain
 		job.delete tenant.update`)
 	if !slices.Equal(got, wanted) {

@@ -74,6 +74,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var notDone *service.NotDone
 	var revised *service.Revised
 	var used *engine.Used
+	var held *engine.Held
 	var over *service.OverQuota
 	var conflict *workflow.Conflict
 	var decided *workflow.Decided
@@ -104,6 +105,8 @@ func problem(err error) (p client.Problem, ours bool) {
 		return made(404, "not_found", sentence(noNode.Error())), false
 	case errors.As(err, &used):
 		return usedBy(used), false
+	case errors.As(err, &held):
+		return heldBy(held), false
 	case errors.As(err, &over):
 		return overQuota(over), false
 	case errors.As(err, &many):

@@ -237,6 +237,12 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		}
 		x.things["/api/v1/signing-secrets/"] = all()[0].ID // made when there was none, and shown to nobody
 		target = strings.Replace(path, "{id}", all()[0].ID, 1)
+	case "DELETE /api/v1/holds/{id}": // the job of another example is on hold, and is to be deleted later
+		hs := want[client.Holds](x.face, 200, "GET", "/api/v1/holds", "", x.by(tenant.Admin)...).Holds
+		for _, h := range hs[1:] {
+			want[client.Hold](x.face, 200, "DELETE", "/api/v1/holds/"+h.HoldID, "", x.by(tenant.Admin)...)
+		}
+		target = "/api/v1/holds/" + hs[0].HoldID
 	case "POST /api/v1/sign-out":
 		headers = []string{"Cookie", signInWith(x.face, x.keys[mine][tenant.Viewer])}
 	case "PUT /api/v1/artifacts":

@@ -103,6 +103,7 @@ func (m *matrix) fill() {
 	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop, admin...)
 	key := want[client.APIKey](f, 201, "POST", "/api/v1/api-keys", `{"name": "spare", "role": "viewer"}`, admin...)
 	secret := want[client.SigningSecret](f, 201, "POST", "/api/v1/signing-secrets", "", admin...)
+	hold := want[client.Hold](f, 200, "PUT", "/api/v1/holds", fmt.Sprintf(`{"job_id": %q, "reason": "Case 4711"}`, want[client.Job](f, 201, "POST", "/api/v1/jobs", noop, admin...).JobID), admin...)
 	badge := want[client.Badge](f, 201, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID), admin...)
 	op := want[client.Begun](f, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`, admin...)
 	art := want[client.Artifact](f, 201, "PUT", "/api/v1/artifacts", "#!/bin/sh\n", admin...)
@@ -120,7 +121,7 @@ func (m *matrix) fill() {
 		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things", "/api/v1/queues/": "things",
 		"/api/v1/artifacts/": art.ArtifactID, "/api/v1/signing-secrets/": secret.ID, "/api/v1/api-keys/": key.KeyID, "/api/v1/tenants/": string(mine),
 		"/api/v1/workers/": m.worker.WorkerID, "/api/v1/badges/": badge.BadgeID, "/badges/": strings.TrimPrefix(*badge.SVG, "/badges/"), "/api/v1/sign-ins/": in.SignIns[0].SignInID, "/api/v1/workflows/": flow.WorkflowID,
-		"/api/v1/workflow-runs/": run.WorkflowRunID,
+		"/api/v1/workflow-runs/": run.WorkflowRunID, "/api/v1/holds/": hold.HoldID,
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "DELETE", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Delete a job",
-			detail: "Cancels its waiting executions. Running executions continue, or with running=cancel are asked to stop. The history stays.", params: deletionParams, status: 200, answer: of[client.Job](), handle: jobAPI{s}.deleteJob,
+			detail: "Cancels its waiting executions. Running executions continue, or with running=cancel are asked to stop. The history stays for as long as it is kept. 409 while a hold keeps the job.", params: deletionParams, status: 200, answer: of[client.Job](), handle: jobAPI{s}.deleteJob,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs/{id}/dependencies", needs: tenant.Read, group: "Jobs", summary: "The jobs that a job depends on, and those that depend on it",
@@ -373,7 +373,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, workerAPI{s}.nodeRoutes(), s.workflowRoutes(), s.runRoutes(), executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), settingsAPI{s}.badgeRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
+	return slices.Concat(rs, workerAPI{s}.nodeRoutes(), s.workflowRoutes(), s.runRoutes(), executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), settingsAPI{s}.badgeRoutes(), settingsAPI{s}.holdRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {

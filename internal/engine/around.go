@@ -626,6 +626,18 @@ func (s *Around) DeleteBadge(ctx context.Context, a1 tenant.ID, a2 string, a3 *a
 	return around(s.Hook, ctx, "DeleteBadge", func(ctx context.Context) (Badge, error) { return s.Store.DeleteBadge(ctx, a1, a2, a3) })
 }
 
+func (s *Around) AddHold(ctx context.Context, a1 tenant.Hold, a2 int, a3 *audit.Entry) (tenant.Hold, error) {
+	return around(s.Hook, ctx, "AddHold", func(ctx context.Context) (tenant.Hold, error) { return s.Store.AddHold(ctx, a1, a2, a3) })
+}
+
+func (s *Around) Holds(ctx context.Context, a1 tenant.ID) ([]tenant.Hold, error) {
+	return around(s.Hook, ctx, "Holds", func(ctx context.Context) ([]tenant.Hold, error) { return s.Store.Holds(ctx, a1) })
+}
+
+func (s *Around) DeleteHold(ctx context.Context, a1 tenant.ID, a2 string, a3 *audit.Entry) (tenant.Hold, error) {
+	return around(s.Hook, ctx, "DeleteHold", func(ctx context.Context) (tenant.Hold, error) { return s.Store.DeleteHold(ctx, a1, a2, a3) })
+}
+
 func (s *Around) BeginBlob(ctx context.Context, a1 Blob) error {
 	return s.Hook(ctx, "BeginBlob", func(ctx context.Context) error { return s.Store.BeginBlob(ctx, a1) })
 }

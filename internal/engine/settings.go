@@ -11,6 +11,7 @@ type Settings interface {
 	Calendars
 	Notices
 	Badges
+	Holds
 	Blobs
 	Workflows
 	Operations

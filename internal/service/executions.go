@@ -50,11 +50,16 @@ func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id jo
 
 // since returns when the history that the tenant may see begins; zero means from the start.
 func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
+	return s.sinceOf(ctx, p, job.ID{})
+}
+
+// sinceOf is since for the history of one job, which may be on hold.
+func (s *Executions) sinceOf(ctx context.Context, p tenant.Principal, of job.ID) (time.Time, error) {
 	if p.Internal || s.cfg.Unmetered {
 		return time.Time{}, nil
 	}
 	t, err := s.settings(ctx, p.Tenant)
-	if err != nil {
+	if err != nil || s.held(p.Tenant, of) {
 		return time.Time{}, err
 	}
 	at, _ := s.QuotaOf(t).KeptSince(s.now())
@@ -67,7 +72,7 @@ func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.E
 	if err != nil || !e.Status.Final() {
 		return e, err
 	}
-	since, err := s.since(ctx, p)
+	since, err := s.sinceOf(ctx, p, e.Job)
 	if err != nil || e.FinishedAt.Before(since) {
 		return job.Execution{}, cmp.Or(err, engine.ErrNotFound)
 	}
@@ -128,7 +133,7 @@ func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref
 		return engine.ExecutionPage{}, err
 	}
 	f.Tenant, f.Job, page.Bounded = p.Tenant, j.ID, true
-	if f.Kept, err = s.since(ctx, p); err != nil {
+	if f.Kept, err = s.sinceOf(ctx, p, j.ID); err != nil {
 		return engine.ExecutionPage{}, err
 	}
 	return s.store.FindExecutions(ctx, f, page)

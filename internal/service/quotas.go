@@ -36,8 +36,9 @@ type quotas struct {
 }
 
 type knownQuotas struct {
-	of map[tenant.ID]tenant.Tenant
-	at time.Time
+	of    map[tenant.ID]tenant.Tenant
+	holds []tenant.Hold
+	at    time.Time
 }
 
 // forget makes them be read again.
@@ -110,13 +111,17 @@ func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, err
 		return x, nil
 	}
 	ts, err := s.store.Tenants(engine.Unconfined(ctx))
+	var hs []tenant.Hold
+	if err == nil {
+		hs, err = s.store.Holds(engine.Unconfined(ctx), "")
+	}
 	if err != nil {
 		if known {
 			return t, nil
 		}
 		return tenant.Tenant{}, err
 	}
-	now := &knownQuotas{of: make(map[tenant.ID]tenant.Tenant, len(ts)), at: s.clock.Now()}
+	now := &knownQuotas{of: make(map[tenant.ID]tenant.Tenant, len(ts)), holds: hs, at: s.clock.Now()}
 	for _, t := range ts {
 		now.of[t.ID] = t
 	}

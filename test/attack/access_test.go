@@ -137,6 +137,7 @@ func TestOtherTenantsIDs(t *testing.T) {
 	j := harness.Want[client.Job](v, 201, "POST", "/api/v1/jobs", `{"name": "theirs", "key": "theirs", "priority": 5, "execution": {"target": "worker", "kind": "never", "payload": "tainted-by-victim"}}`)
 	flow := harness.Want[client.Workflow](v, 201, "POST", "/api/v1/workflows", `{"name": "theirs", "key": "flow", "nodes": [{"key": "theirs", "execution": {"target": "worker", "kind": "never"}}]}`)
 	ran := harness.Want[client.WorkflowTriggered](v, 202, "POST", "/api/v1/workflows/key:flow/trigger", `{"input": "tainted-by-victim"}`)
+	hold := harness.Want[client.Hold](v, 200, "PUT", "/api/v1/holds", fmt.Sprintf(`{"job_id": %q, "reason": "theirs"}`, flow.WorkflowID))
 	badge := harness.Want[client.Badge](v, 201, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID))
 	harness.Want[client.Calendar](v, 200, "PUT", "/api/v1/calendars/things", `{"weekdays": ["SAT"]}`)
 	harness.Want[client.Secret](v, 200, "PUT", "/api/v1/secrets/things", `{"value": "hidden thing"}`)
@@ -145,7 +146,7 @@ func TestOtherTenantsIDs(t *testing.T) {
 	keys := harness.Want[client.APIKeys](v, 200, "GET", "/api/v1/api-keys", "")
 	ids := map[string]string{
 		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/calendars/": "things", "/api/v1/secrets/": "things",
-		"/api/v1/badges/": badge.BadgeID, "/api/v1/workers/": session.WorkerID, "/api/v1/api-keys/": keys.APIKeys[0].KeyID, "/api/v1/workflows/": flow.WorkflowID, "/api/v1/workflow-runs/": ran.WorkflowRunID,
+		"/api/v1/badges/": badge.BadgeID, "/api/v1/holds/": hold.HoldID, "/api/v1/workers/": session.WorkerID, "/api/v1/api-keys/": keys.APIKeys[0].KeyID, "/api/v1/workflows/": flow.WorkflowID, "/api/v1/workflow-runs/": ran.WorkflowRunID,
 	}
 	bodies := map[string]string{
 		"/pause": "{}", "/resume": "{}", "/trigger": "{}", "/cancel": "{}", "/retry": "{}", "/claim": `{"max": 1}`, "/beat": "{}", "/complete": `{"outcomes": []}`, "/logs": `{}`, "/release": "{}",

@@ -23,7 +23,7 @@ var still = map[string]string{
 	"ResealSigningSecret": byKey, "Share": byKey, "Reshare": byKey,
 	"PutCalendar": byKey, "Calendar": byKey, "Calendars": few, "DeleteCalendar": byKey,
 	"PutRule": few, "Rule": byKey, "Rules": few, "DeleteRule": byKey, "Alarms": alarmed, "SetAlarms": byKey, "Watched": byKey, "SetWatched": byKey,
-	"AddBadge": few, "Badge": byKey, "FindBadges": budget, "DeleteBadge": byKey,
+	"AddHold": few, "Holds": few, "DeleteHold": byKey, "AddBadge": few, "Badge": byKey, "FindBadges": budget, "DeleteBadge": byKey,
 	"AddOperation": byKey, "Operation": byKey, "FindOperations": budget, "TakeOperation": byKey, "SaveOperation": byKey, "CancelOperation": byKey,
 	"Record": byKey, "AuditEntries": budget, "SealAudit": budget, "AuditSeals": byKey, "StrayEntry": byKey, "Unsealed": budget,
 	"KeepMinutes": byKey, "Minutes": days, "TenantMinutes": days, "KeepDepths": byKey, "Depths": days, "JobDays": days, "Failures": budget, "Revisions": few,

@@ -19,6 +19,8 @@ func forgetting(t *testing.T, h Harness) {
 	t.Run("deleted jobs", func(t *testing.T) { forgetDeleted(t, h) })
 	t.Run("runs", func(t *testing.T) { forgetRuns(t, h) })
 	t.Run("workflows", func(t *testing.T) { forgetWorkflows(t, h) })
+	t.Run("holds", func(t *testing.T) { holds(t, h) })
+	t.Run("holds beside a purge", func(t *testing.T) { holdBesidePurge(t, h) })
 	t.Run("a constant load", func(t *testing.T) { forgetConstantly(t, h) })
 }
 

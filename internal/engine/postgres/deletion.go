@@ -76,6 +76,9 @@ func (s *jobs) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.D
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return rest, nil, err
 	}
+	if err := sqlstore.Unheld(transaction{ctx: ctx, c: tx}, t, d.Job); err != nil {
+		return rest, nil, err
+	}
 	if err := sqlstore.Unused(transaction{ctx: ctx, c: tx}, t, d.Job); err != nil { // now that no version can be stored that uses it
 		return rest, nil, err
 	}

@@ -44,6 +44,7 @@ var tenantMay = map[string]allowed{
 	"executions":          {read: every, add: every, change: "tally"}, // so that rows can be locked; a policy forbids changes
 	"failures":            {read: every},
 	"fingerprints":        {read: every},
+	"holds":               {read: every, add: every, drop: true}, // policies leave those of whole tenants to operators
 	"idempotency":         {read: every, add: every, change: "expires_at hash answer", drop: true},
 	"installation":        {},
 	"job_counts":          {read: every, add: every, change: "active counted_at"},

@@ -12,7 +12,7 @@ import (
 
 // smallTables hold what people configure, or a row for each server, tenant or partition. Every other table may have millions of rows.
 var smallTables = []string{
-	"alarms", "api_keys", "audit_sealed", "badges", "calendars", "carillon_migrations", "installation", "limit_shares", "limits", "notification_rules", "partitions", "servers", "sign_ins", "signing_secrets", "tenants",
+	"alarms", "api_keys", "audit_sealed", "badges", "calendars", "carillon_migrations", "holds", "installation", "limit_shares", "limits", "notification_rules", "partitions", "servers", "sign_ins", "signing_secrets", "tenants",
 }
 
 var (

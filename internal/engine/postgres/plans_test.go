@@ -82,7 +82,7 @@ type planNode struct {
 // before these, or lacks some, goes through very many rows.
 var asked = map[string][]string{
 	"calendars_pkey": {"tenant"}, "secrets_pkey": {"tenant", "name"}, "secrets_named": {"tenant"},
-	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "blobs_pkey": {"id"}, "blobs_name": {"name"}, "blob_chunks_pkey": {"blob"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
+	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "holds_pkey": {"tenant"}, "holds_job": {"tenant", "job"}, "blobs_pkey": {"id"}, "blobs_name": {"name"}, "blob_chunks_pkey": {"blob"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
 	"bundles_pkey": {"key"}, "bundles_tenant": {"tenant"}, "dead_letters_pkey": {"execution"},
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
 	"executions_id_idx": {"id"}, "failures_pkey": {"tenant", "hour"}, "fingerprints_pkey": {"tenant", "fingerprint"},

@@ -25,7 +25,7 @@ const (
 			SELECT tenant, job, revision FROM job_revisions WHERE (tenant, job, revision) > ($1, $2, $3) ORDER BY tenant, job, revision LIMIT $5
 		), stale AS MATERIALIZED (
 			SELECT s.* FROM seen s LEFT JOIN LATERAL (SELECT true AS lives FROM jobs WHERE tenant = s.tenant AND id = s.job AND (state <> 4 OR updated_at >= now() - make_interval(secs => $4)) OFFSET 0) j ON true
-			WHERE j.lives IS NULL
+			WHERE j.lives IS NULL AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = s.tenant AND h.job = s.job OFFSET 0) AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = s.tenant AND h.job IS NULL OFFSET 0)
 		), gone AS (
 			DELETE FROM job_revisions r USING stale s WHERE r.tenant = ANY (ARRAY[s.tenant]) AND r.job BETWEEN s.job AND s.job AND r.revision = s.revision
 		)

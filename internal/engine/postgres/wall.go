@@ -42,6 +42,8 @@ var extraPolicies = []struct{ table, name, sql string }{
 	// Every tenant sees the workers that serve all of them; only an operator of the installation drains or cordons
 	// them.
 	{"sessions", "carillon_own_changed", "FOR UPDATE TO " + wallRole + " USING (tenant = current_setting('" + wallSetting + "', true))"},
+	{"holds", "carillon_of_jobs_added", "FOR INSERT TO " + wallRole + " WITH CHECK (job IS NOT NULL)"},
+	{"holds", "carillon_of_jobs_dropped", "FOR DELETE TO " + wallRole + " USING (job IS NOT NULL)"},
 	{"executions", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"},
 	{"tenants", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"}, // its row may be locked
 }

@@ -27,6 +27,9 @@ func (s *jobs) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (e
 		if _, err := c.prepare(deleteJobSQL).at(d.AsOf).text(string(t)).id(d.Job).exec(); err != nil {
 			return err
 		}
+		if err := sqlstore.Unheld(transaction{c, now}, t, d.Job); err != nil {
+			return err
+		}
 		if err := sqlstore.Unused(transaction{c, now}, t, d.Job); err != nil {
 			return err
 		}

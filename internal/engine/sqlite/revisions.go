@@ -17,6 +17,7 @@ const (
 	// walkRevisionsSQL returns, for each, whether its job was deleted before ?4, or does not exist.
 	walkRevisionsSQL = `
 		SELECT r.tenant, r.job, r.revision, NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = r.tenant AND j.id = r.job AND (j.state <> 4 OR j.updated_at >= ?4))
+			AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = r.tenant AND h.job = r.job) AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = r.tenant AND h.job IS NULL)
 		FROM job_revisions r WHERE (r.tenant, r.job, r.revision) > (?1, ?2, ?3) ORDER BY r.tenant, r.job, r.revision LIMIT ?5`
 	dropRevisionSQL = "DELETE FROM job_revisions WHERE tenant = ? AND job = ? AND revision = ?"
 )

@@ -36,6 +36,7 @@ const (
 			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.execution = x.id /*postgres: OFFSET 0*/) AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.execution = x.id /*postgres: OFFSET 0*/)`
 	dropExecutionsSQL = `
 		DELETE FROM executions AS x WHERE x.id ` + anyOf + ` AND x.tenant = $1 AND x.finished_at >= $3 AND x.finished_at < $4 AND ` + ofNoRun + `
+			AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = $1 AND h.job = x.job /*postgres: OFFSET 0*/)
 		RETURNING id, job`
 )
 
@@ -62,6 +63,9 @@ func scanDropped(r Row) (x dropped, err error) { return x, r.Scan(&x.id, &x.job)
 func (s Forgetting) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (out engine.Forgot, err error) {
 	err = s.db.Write(ctx, "forget history", func(tx Tx) error {
 		out = engine.Forgot{}
+		if held, err := purging(tx, t); held || err != nil {
+			return err
+		}
 		found, err := all(tx, scanOld, oldExecutionsSQL, string(t), before, from.At, [16]byte(from.ID), limit)
 		if err != nil {
 			return err
@@ -83,7 +87,7 @@ func (s Forgetting) ForgetHistory(ctx context.Context, t tenant.ID, before time.
 	return out, nil
 }
 
-// forget drops those executions that finished before an instant and belong to no run, with all that belongs to them,
+// forget drops those executions that finished before an instant, belong to no run and are not on hold, with all that belongs to them,
 // and returns them.
 func forget(tx Tx, t tenant.ID, of []old, before time.Time) ([]dropped, error) {
 	if len(of) == 0 {
@@ -134,7 +138,7 @@ const (
 		ORDER BY ended_at, id LIMIT $5`
 	// ofNoOther holds for runs that are no node of another run: such a run goes when the other one has gone.
 	ofNoOther      = `NOT EXISTS (SELECT 1 FROM run_members m WHERE m.execution = runs.id /*postgres: OFFSET 0*/) AND NOT EXISTS (SELECT 1 FROM run_members m WHERE m.execution = runs.execution /*postgres: OFFSET 0*/)`
-	lockRunSQL     = "SELECT id, execution, coalesce(ended_at, begun_at) FROM runs WHERE id = /*postgres: ANY (ARRAY[$1::uuid])*//*sqlite: $1*/ AND " + ofNoOther + " ORDER BY id /*postgres: FOR UPDATE SKIP LOCKED*/"
+	lockRunSQL     = "SELECT id, execution, coalesce(ended_at, begun_at) FROM runs WHERE id = /*postgres: ANY (ARRAY[$1::uuid])*//*sqlite: $1*/ AND " + ofNoOther + " AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = runs.tenant AND h.job = runs.workflow /*postgres: OFFSET 0*/) ORDER BY id /*postgres: FOR UPDATE SKIP LOCKED*/"
 	dropMembersSQL = `
 		DELETE FROM run_members /*postgres: m USING (SELECT execution FROM run_members WHERE run = $1 LIMIT $2) o(id) WHERE m.execution = ANY (ARRAY[o.id])*/
 		/*sqlite: WHERE execution IN (SELECT execution FROM run_members WHERE run = $1 LIMIT $2)*/ RETURNING execution, created_at`
@@ -152,6 +156,9 @@ var dropRun = []string{"DELETE FROM run_marks WHERE run = $1", "DELETE FROM run_
 func (s Forgetting) ForgetRuns(ctx context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (out engine.Forgot, err error) {
 	err = s.db.Write(ctx, "forget runs", func(tx Tx) error {
 		out = engine.Forgot{}
+		if held, err := purging(tx, t); held || err != nil {
+			return err
+		}
 		found, err := all(tx, scanOld, endedRunsSQL, string(t), before, from.At, [16]byte(from.ID), runsAtOnce)
 		if err != nil {
 			return err
@@ -188,7 +195,7 @@ func scanLocked(r Row) (x ended, err error) { return x, r.Scan(&x.id, &x.executi
 func forgetRun(tx Tx, t tenant.ID, x old, before time.Time, limit int) (n int, whole bool, err error) {
 	locked, err := all(tx, scanLocked, lockRunSQL, x.id)
 	if err != nil || len(locked) == 0 || !locked[0].ended.Equal(x.scheduled) {
-		return 0, true, err // someone retries it, or has
+		return 0, true, err // someone retries it, or has, or holds it
 	}
 	members, err := all(tx, func(r Row) (m old, err error) { return m, r.Scan(&m.id, &m.finished) }, dropMembersSQL, x.id, limit)
 	if err != nil {
@@ -233,6 +240,9 @@ func scanBytes(r Row) (id [16]byte, err error) { return id, r.Scan(&id) }
 func (s Forgetting) ForgetJobs(ctx context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (out engine.Forgot, err error) {
 	err = s.db.Write(ctx, "forget jobs", func(tx Tx) error {
 		out = engine.Forgot{}
+		if held, err := purging(tx, t); held || err != nil {
+			return err
+		}
 		found, err := all(tx, scanAged, agedJobsSQL, string(t), [16]byte(from.ID), [16]byte(engine.FirstID(before)), limit)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ var (
 	// lockJobsSQL keeps others from running the jobs, from changing them, and from using them. Jobs that somebody
 	// does that to now are left for later.
 	lockJobsSQL = `SELECT j.id, j.state, j.kind, j.updated_at FROM ` + givenJobs("id, state, kind, updated_at", "FOR UPDATE SKIP LOCKED")
-	// spentJobsSQL finds the jobs that nothing runs, plans, keeps or uses, and that have no history. The execution
+	// spentJobsSQL finds the jobs that nothing runs, plans, holds or uses, and that have no history. The execution
 	// that a job of the list $3 was created with is known to be gone; any other leaves statistics. (One that was
 	// skipped does not, and goes when its own time comes.)
 	spentJobsSQL = `
@@ -26,6 +26,7 @@ var (
 			AND NOT EXISTS (SELECT 1 FROM schedules s WHERE /*postgres: s.part = j.part AND*/ s.job = j.id AND s.next_run_at IS NOT NULL /*postgres: OFFSET 0*/)
 			AND NOT EXISTS (SELECT 1 FROM workflow_uses u WHERE u.tenant = j.tenant AND u.job = j.id /*postgres: OFFSET 0*/)
 			AND NOT EXISTS (SELECT 1 FROM job_edges e WHERE e.tenant = j.tenant AND e.parent = j.id /*postgres: OFFSET 0*/)
+			AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = j.tenant AND h.job = j.id /*postgres: OFFSET 0*/)
 			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = j.tenant AND r.workflow = j.id /*postgres: OFFSET 0*/)
 			AND CASE WHEN j.id /*postgres: = ANY ($3::uuid[])*//*sqlite: IN (SELECT unhex(value) FROM json_each($3))*/
 				THEN NOT EXISTS (SELECT 1 FROM job_stats s WHERE s.tenant = j.tenant AND s.job = j.id /*postgres: OFFSET 0*/) OR ` + noOthers + `

@@ -66,6 +66,7 @@ type Settings struct {
 	badges
 	blobs
 	calendars
+	holds
 	keys
 	notices
 	operations
@@ -83,6 +84,7 @@ type (
 	badges     struct{ db DB }
 	blobs      struct{ db DB }
 	calendars  struct{ db DB }
+	holds      struct{ db DB }
 	keys       struct{ db DB }
 	notices    struct{ db DB }
 	operations struct{ db DB }
@@ -98,7 +100,7 @@ var _ engine.Settings = Settings{}
 
 // New returns the settings of a database.
 func New(db DB) Settings {
-	return Settings{auditLog{db}, badges{db}, blobs{db}, calendars{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}, workflows{db}}
+	return Settings{auditLog{db}, badges{db}, blobs{db}, calendars{db}, holds{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}, workflows{db}}
 }
 
 // all collects every row.

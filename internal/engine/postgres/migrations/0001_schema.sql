@@ -1022,6 +1022,18 @@ CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS 
 CREATE INDEX operations_finished ON operations (finished_at) WHERE finished_at IS NOT NULL;
 ALTER TABLE operations ADD PRIMARY KEY (id);
 
+-- What is not purged, whatever its retention.
+CREATE TABLE holds (
+	at      timestamptz NOT NULL,
+	job     uuid, -- NULL: the whole tenant
+	id      text COLLATE "C" NOT NULL,
+	tenant  text COLLATE "C" NOT NULL,
+	reason  text NOT NULL,
+	by_whom text NOT NULL
+);
+CREATE INDEX holds_job ON holds (tenant, job);
+ALTER TABLE holds ADD PRIMARY KEY (tenant, id);
+
 -- Public status badges of jobs. hash is the hash of the token in the address.
 CREATE TABLE badges (
 	created_at timestamptz NOT NULL,

@@ -837,6 +837,18 @@ CREATE INDEX operations_tenant ON operations (tenant, created_at, id);
 CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS NULL;
 CREATE INDEX operations_finished ON operations (finished_at) WHERE finished_at IS NOT NULL;
 
+-- What is not purged, whatever its retention.
+CREATE TABLE holds (
+	tenant  TEXT NOT NULL,
+	id      TEXT NOT NULL,
+	job     BLOB, -- NULL: the whole tenant
+	reason  TEXT NOT NULL,
+	by_whom TEXT NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (tenant, id)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX holds_job ON holds (tenant, job);
+
 -- Public status badges of jobs. hash is the hash of the token in the address.
 CREATE TABLE badges (
 	tenant     TEXT NOT NULL,
