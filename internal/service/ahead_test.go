@@ -13,7 +13,7 @@ import (
 
 // crowd is a store in whose lanes executions wait, and which takes its time to tell.
 type crowd struct {
-	Store
+	keeping
 	waits map[job.Lane][]job.Ready
 }
 

@@ -15,7 +15,7 @@ import (
 
 // diary is a store of one job and its executions.
 type diary struct {
-	Store
+	keeping
 	j       job.Job
 	records []job.Execution
 }

@@ -23,7 +23,7 @@ import (
 // morgue is a store of dead letters and operations, for one goroutine. fail, if set, may make a call fail before or
 // after it was done.
 type morgue struct {
-	Store
+	keeping
 	clock *clock.Manual
 	dead  []job.Execution // the latest first
 	died  map[job.ExecutionID]time.Time

@@ -14,7 +14,7 @@ import (
 
 // revising is a store of one job, which another changes after it was read for the first time.
 type revising struct {
-	Store
+	keeping
 	is      job.Job
 	past    []engine.Revision // the latest first
 	between func(*revising)
@@ -132,7 +132,7 @@ func TestCountByFingerprint(t *testing.T) {
 
 // old is a store that has an execution which finished 40 days ago, of a tenant that may see 30.
 type old struct {
-	Store
+	keeping
 	clock *clock.Manual
 }
 

@@ -13,7 +13,7 @@ import (
 
 // gauge is a store of depths.
 type gauge struct {
-	Store
+	keeping
 	minutes []engine.DepthMinute
 }
 

@@ -17,7 +17,7 @@ import (
 
 // fakeStore answers creations as the test says.
 type fakeStore struct {
-	Store
+	keeping
 	create func(ctx context.Context, cs []engine.Creation) ([]engine.Created, error)
 }
 

@@ -17,7 +17,7 @@ import (
 
 // slowStore takes its time over each write, one at a time and in turn, as a store with one slow disk does.
 type slowStore struct {
-	Store
+	keeping
 	takes time.Duration
 	disk  chan struct{} // of one
 

@@ -56,3 +56,25 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("the tenant default: %+v", got)
 	}
 }
+
+func TestHistoryOfAnInstallation(t *testing.T) {
+	for _, c := range []struct {
+		t    Tenant
+		days int
+		want int
+	}{
+		{Tenant{ID: Default}, 365, 365},
+		{Tenant{ID: Default}, 0, NoLimit},
+		{Tenant{ID: Default}, NoLimit, NoLimit},
+		{Tenant{ID: Default, Overrides: Overrides{HistoryDays: new(7)}}, 365, 7},
+		{Tenant{ID: "a", Tier: Free}, 365, 30},
+		{Tenant{ID: "a", Tier: Free}, 7, 7},
+		{Tenant{ID: "a", Tier: Free}, NoLimit, 30},
+		{Tenant{ID: "a", Tier: Free, Overrides: Overrides{HistoryDays: new(NoLimit)}}, 7, NoLimit},
+		{Tenant{ID: "a", Tier: Free, Overrides: Overrides{HistoryDays: new(400)}}, 365, 400},
+	} {
+		if got := c.t.QuotaWithin(c.days).HistoryDays; got != c.want {
+			t.Errorf("%+v, where %d days are kept: %d, want %d", c.t, c.days, got, c.want)
+		}
+	}
+}
