@@ -637,7 +637,7 @@ CREATE TABLE run_members (
 	status      smallint NOT NULL DEFAULT 0,
 	tenant      text COLLATE "C" NOT NULL,
 	target      bytea -- what it runs, where templates changed the job's
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 50); -- each row changes once, all of a map at about the same time, and should stay on its page then
 CREATE UNIQUE INDEX run_members_run ON run_members (run, place, attempt); -- a node starts once in each attempt of its run
 
 -- Ends of members that their runs do not know of yet, written in the commit that
