@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // claim is a worker's request for executions.
@@ -62,6 +63,19 @@ func (d *Dispatcher) claimOnce(ctx context.Context, w job.Worker, limit int) ([]
 			return nil, ErrStopped
 		}
 	}
+}
+
+// Start reads an attempt that a worker holds and is about to start, with the definition of its job as it is now;
+// ErrStale if the worker does not hold it, it was asked to stop or its job was deleted.
+func (d *Dispatcher) Start(ctx context.Context, w job.WorkerID, l job.Lease) (job.Attempt, error) {
+	a, err := d.starts.call(ctx, engine.HeldBy{Worker: w, Lease: l})
+	if err != nil {
+		return job.Attempt{}, err
+	}
+	if a == nil {
+		return job.Attempt{}, ErrStale
+	}
+	return *a, nil
 }
 
 // Held reads the lease that a worker holds; ErrStale if it does not hold it.

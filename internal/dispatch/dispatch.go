@@ -102,6 +102,7 @@ type Dispatcher struct {
 	reports *batch[report, []job.Verdict]
 	beats   *batch[engine.Renewal, Orders]
 	logs    *batch[engine.LogAppend, engine.LogAppended]
+	starts  *batch[engine.HeldBy, *job.Attempt]
 
 	ledger   ledger
 	watchers watchers
@@ -141,6 +142,7 @@ func New(store Store, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher
 	d.loads.life, d.loads.end = context.WithCancel(context.Background())
 	d.reports = &batch[report, []job.Verdict]{max: 100, do: d.finish}
 	d.beats = &batch[engine.Renewal, Orders]{max: 1000, do: d.renew}
+	d.starts = &batch[engine.HeldBy, *job.Attempt]{max: 50, do: d.store.Leased}
 	d.logs = &batch[engine.LogAppend, engine.LogAppended]{max: 100, do: d.store.AppendLogs}
 	return d
 }

@@ -134,6 +134,10 @@ func (s *Around) Running(ctx context.Context, a1 []job.Partition) ([]Running, er
 	return around(s.Hook, ctx, "Running", func(ctx context.Context) ([]Running, error) { return s.Store.Running(ctx, a1) })
 }
 
+func (s *Around) Leased(ctx context.Context, a1 []HeldBy) ([]*job.Attempt, error) {
+	return around(s.Hook, ctx, "Leased", func(ctx context.Context) ([]*job.Attempt, error) { return s.Store.Leased(ctx, a1) })
+}
+
 func (s *Around) Held(ctx context.Context, a1 []job.Lease) ([]job.Held, error) {
 	return around(s.Hook, ctx, "Held", func(ctx context.Context) ([]job.Held, error) { return s.Store.Held(ctx, a1) })
 }

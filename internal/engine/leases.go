@@ -33,6 +33,10 @@ type Leases interface {
 	Lease(ctx context.Context, gs []Grant, f Fence) ([]job.Attempt, error)
 	// Running lists the leases in the partitions, for a new owner to count; all, if none is named.
 	Running(ctx context.Context, ps []job.Partition) ([]Running, error)
+	// Leased reads again what Lease returned, for workers that are about to start what they hold, with the definitions
+	// of the jobs as they are now. It answers in order; nil for a lease that the worker does not hold, or no longer
+	// does, for what is parked or was asked to stop, and for executions of a deleted job.
+	Leased(ctx context.Context, hs []HeldBy) ([]*job.Attempt, error)
 	// Held reads what deciding an outcome needs, for those leases that still hold.
 	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
 	// Finish applies each transition under its lease's token, and answers in order. What is to be retried
@@ -54,6 +58,12 @@ type Leases interface {
 	// whenever a lease ends without a result (Leave, Disown, Reap), executions of a deleted job end as CANCELLED
 	// instead.
 	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (Requeued, error)
+}
+
+// HeldBy is a lease and the worker that holds it.
+type HeldBy struct {
+	Worker job.WorkerID
+	job.Lease
 }
 
 // Renewal is a heartbeat of a session.

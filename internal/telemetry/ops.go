@@ -77,7 +77,7 @@ var calls = map[op][]engine.Method{
 	opCreate:   {"CreateJobs"},
 	opDue:      {"Due", "Ahead"},
 	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits", "Answered"},
-	opHeld:     {"Held"},
+	opHeld:     {"Held", "Leased"},
 	opLogs:     {"AppendLogs"},
 	opOperate:  {"Discard", "AddOperation", "TakeOperation", "SaveOperation", "CancelOperation"},
 	opReady:    {"Lanes", "Ready", "Unpack", "CountDue", "Running"},

@@ -101,6 +101,7 @@ func groups() []group {
 		{"reaches", reaches},
 		{"queue", queue},
 		{"lease", lease},
+		{"leased", leased},
 		{"finish", finish},
 		{"every attempt", everyAttempt},
 		{"hand back", handBack},

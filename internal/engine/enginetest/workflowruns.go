@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -638,8 +640,12 @@ func changeARun(t *testing.T, h Harness) {
 	if len(out.Ready) != 1 || out.Ready[0].ID != x.ID {
 		t.Errorf("ready: %+v", out.Ready)
 	}
-	if _, as := b.take(x.ID); as[0].Target.Timeout != target.Timeout || as[0].Run != b.run.ID {
+	holder, as := b.take(x.ID)
+	if as[0].Target.Timeout != target.Timeout || as[0].Run != b.run.ID {
 		t.Errorf("the node's own target and run were not leased: %+v", as[0])
+	}
+	if d := cmp.Diff([]*job.Attempt{&as[0]}, must(b.Leased(b.ctx, []engine.HeldBy{{Worker: holder, Lease: as[0].Lease}}))); d != "" {
+		t.Errorf("they were not read again (-leased +read):\n%s", d)
 	}
 	if got := must(b.Census(b.ctx, now)); got.Runs.Count != 1 || got.Approvals.Count != 1 || !got.OldestWaits.Equal(now) || !got.Undecided.Equal(now.Add(-time.Minute)) {
 		t.Errorf("census: %+v", got)

@@ -94,9 +94,9 @@ type leased struct {
 	first    map[job.Token]time.Time // when the first of each token may overrun
 }
 
-// collectLeased reads the result of leaseSQL, up to n rows. It decodes the binary form itself: this is the widest row
-// of the hot path.
-func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
+// collectLeased reads the result of leaseSQL, up to n rows; more reads further columns of each. It decodes the binary
+// form itself: this is the widest row of the hot path.
+func collectLeased(rows pgx.Rows, err error, n int, more ...func(*reader)) (out leased, _ error) {
 	if err != nil {
 		return out, err
 	}
@@ -113,6 +113,9 @@ func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
 		target := r.bytes()
 		a.Payload = slices.Clone(r.bytes())
 		within := time.Duration(r.int8()) * time.Millisecond
+		for _, read := range more {
+			read(&r)
+		}
 		if r.bad {
 			return out, errUnexpected
 		}

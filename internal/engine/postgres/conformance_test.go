@@ -25,7 +25,7 @@ func TestStorePacked(t *testing.T) {
 	h := harness((*postgres.Store).PackAll)
 	if testing.Short() { // what has nothing to do with executions is the same as in TestStore
 		h.Only = []string{
-			"create", "idempotency", "delete", "stats", "stats of many", "trigger", "fire", "overlap", "runs", "overlapping", "backfill", "lease", "finish",
+			"create", "idempotency", "delete", "stats", "stats of many", "trigger", "fire", "overlap", "runs", "overlapping", "backfill", "lease", "leased", "finish",
 			"every attempt", "hand back", "reap", "cancel", "dead letters", "groups", "unique keys", "expiry", "overrun", "snooze", "drain", "events",
 			"automatic redrive", "pauses of jobs", "executions", "search", "counts", "tallies", "glances", "forgetting", "logs", "park",
 		}

@@ -82,9 +82,53 @@ const (
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
 			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4 AND NOT (` + unreached + `)
 		` + leaseReturning
-	leaseReturning = `RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
+	leaseReturning = `RETURNING ` + leasedColumns
+	leasedColumns  = `v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
 			j.target, coalesce(v.payload, j.payload), coalesce(least(nullif(v.timeout_ms, 0), nullif(v.stall_ms, 0)), 0)`
 )
+
+// heldColumns are those of live, or of a bundle's member, that leasedColumns reads.
+const heldColumns = `v.id, v.lease, v.job, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at, v.payload, v.timeout_ms, v.stall_ms`
+
+// leasedSQL reads what leases gave to workers that still hold them. What is parked or was asked to stop is in no bundle.
+const leasedSQL = `
+	SELECT ` + leasedColumns + `, c.n
+	FROM unnest($1::uuid[], $2::int8[], $3::uuid[]) WITH ORDINALITY c(id, token, worker, n)
+	CROSS JOIN LATERAL (SELECT ` + heldColumns + ` FROM live v WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0 AND v.worker = c.worker AND v.parked_until IS NULL AND v.cancel_at IS NULL
+		UNION ALL SELECT ` + heldColumns + ` FROM (` + memberOf + `c.id` + inBundle + `) v WHERE v.lease = c.token AND v.lease > 0 AND v.worker = c.worker) v
+	CROSS JOIN LATERAL (SELECT name, target, payload FROM jobs WHERE tenant = v.tenant AND id = v.job AND state <> 4 OFFSET 0) j`
+
+// Leased reads again what Lease returned, for workers that still hold it.
+func (s *leases) Leased(ctx context.Context, hs []engine.HeldBy) ([]*job.Attempt, error) {
+	if len(hs) == 0 {
+		return nil, nil
+	}
+	ids, tokens, workers := uuids(len(hs)), bigints(len(hs)), uuids(len(hs))
+	for _, h := range hs {
+		ids.uuid(h.Execution)
+		tokens.int8(int64(h.Token))
+		workers.uuid(h.Worker)
+	}
+	var got leased
+	var places []int64 // in hs, from one
+	err := s.ask(ctx, "read what was leased", func(ctx context.Context, c *pgxpool.Conn) error {
+		places = places[:0] // a repeated query starts over
+		rows, err := c.Query(ctx, leasedSQL, ids, tokens, workers)
+		got, err = collectLeased(rows, err, len(hs), func(r *reader) { places = append(places, r.int8()) })
+		return err
+	})
+	if err == nil {
+		err = s.memberTargets(ctx, got.attempts, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*job.Attempt, len(hs))
+	for i, n := range places {
+		out[n-1] = &got.attempts[i]
+	}
+	return out, nil
+}
 
 // If everything is for one session, one scan of live goes through all ids in order, without a join to determine the
 // session.

@@ -357,6 +357,39 @@ func (l *leaser) read(r *row, a *job.Attempt) error {
 	return nil
 }
 
+const leasedSQL = `
+	SELECT v.leased_at, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target, coalesce(v.payload, j.payload)
+	FROM live v CROSS JOIN jobs j
+	WHERE v.id = ? AND v.lease = ? AND v.lease > 0 AND v.worker = ? AND v.parked_until IS NULL AND v.cancel_at IS NULL AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
+
+// Leased reads again what Lease returned, for workers that still hold it.
+func (s *leases) Leased(ctx context.Context, hs []engine.HeldBy) ([]*job.Attempt, error) {
+	if len(hs) == 0 {
+		return nil, nil
+	}
+	var out []*job.Attempt
+	err := s.look(ctx, "read what was leased", func(c *conn) error {
+		out = make([]*job.Attempt, len(hs)) // a repeated query starts over
+		l := leaser{conn: c, targets: map[string]job.Target{}}
+		q := c.prepare(leasedSQL)
+		for i, h := range hs {
+			as := []job.Attempt{{Lease: h.Lease}}
+			held, err := q.id(h.Execution).int(int64(h.Token)).id(h.Worker).first(func(r *row) error {
+				as[0].LeasedAt = r.at()
+				return l.read(r, &as[0])
+			})
+			if err == nil && held {
+				out[i], err = &as[0], memberTargets(c, as)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 const heldSQL = "SELECT " + liveColumns + `, j.name, j.spec, j.state FROM live v CROSS JOIN jobs j
 	WHERE v.id = ? AND v.lease = ? AND v.lease > 0 AND j.tenant = v.tenant AND j.id = v.job`
 
