@@ -25,11 +25,12 @@ func (c *Client) Register(ctx context.Context, r Registration) (Session, error) 
 // claimWait bounds the wait of a claim at the server.
 const claimWait = 20
 
-// Claim waits until there is work for the worker, or ctx ends.
+// Claim waits until there is work for the worker, or ctx ends. Attempts that name secrets come without the values, and
+// have LateSecrets set: call Start when you begin them.
 func (c *Client) Claim(ctx context.Context, s Session, limit int) ([]Attempt, error) {
 	for ctx.Err() == nil {
 		var out Claimed
-		err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/claim", s.Session, ClaimRequest{Max: min(limit, MaxClaim), WaitSeconds: new(claimWait)}, &out)
+		err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/claim", s.Session, ClaimRequest{Max: min(limit, MaxClaim), WaitSeconds: new(claimWait), LateSecrets: true}, &out)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil
 		}
@@ -38,6 +39,20 @@ func (c *Client) Claim(ctx context.Context, s Session, limit int) ([]Attempt, er
 		}
 	}
 	return nil, nil
+}
+
+// Start returns an attempt that was claimed with LateSecrets, with the values of its secrets as they are now. A *Problem
+// with a status from 400 to 499, except 408, 425 and 429, means that it may not begin.
+func (c *Client) Start(ctx context.Context, s Session, h Held) (Attempt, error) {
+	body, err := encode(StartRequest{FencingToken: h.FencingToken})
+	if err != nil {
+		return Attempt{}, err
+	}
+	r := request{method: http.MethodPost, path: prefix + "/executions/" + h.ExecutionID + "/start", session: s.Session, header: http.Header{}, body: body}
+	r.header.Set("X-Worker-ID", s.WorkerID)
+	var a Attempt
+	_, err = c.round(ctx, r, &a, always)
+	return a, sessionEnded(err)
 }
 
 // Beat keeps the session alive.

@@ -20,6 +20,8 @@ type Attempt struct {
 	Deadline       time.Time       `json:"deadline"`
 	IdempotencyKey string          `json:"idempotency_key"`
 
+	LateSecrets bool `json:"late_secrets,omitempty" doc:"The attempt names secrets, so its payload, headers and env are not here. Call POST /executions/{id}/start when you begin it, and run the attempt that it answers with."`
+
 	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution belong to one trace."`
 
 	PayloadSecret   bool              `json:"payload_secret,omitempty" doc:"The payload contains the value of a secret: send it only to its target."`
@@ -104,6 +106,13 @@ const MaxClaim = 1000
 type ClaimRequest struct {
 	Max         int  `json:"max,omitempty" doc:"1 to 1000; 1 when omitted."`
 	WaitSeconds *int `json:"wait_seconds,omitempty" doc:"How long to wait for executions, 0 to 60; default 20."`
+
+	LateSecrets bool `json:"late_secrets,omitempty" doc:"Leave out the values of secrets: you ask for those of each attempt when you begin it. For workers that claim more than they can begin at once."`
+}
+
+// StartRequest asks for an attempt that was claimed without the values of its secrets.
+type StartRequest struct {
+	FencingToken int64 `json:"fencing_token"`
 }
 
 // Claimed is the response to a claim; it is empty if no work came in time.

@@ -42,6 +42,15 @@ func newRunning(base context.Context, a client.Attempt) *running {
 	return &running{attempt: a, base: base, until: time.Now().Add(timeout)}
 }
 
+// complete gives the attempt what it was claimed without. Only its executor reads that; others read the ids at any time.
+func (r *running) complete(whole client.Attempt) {
+	a := &r.attempt
+	a.Execution, a.Payload, a.PayloadSecret = whole.Execution, whole.Payload, whole.PayloadSecret
+	a.CallbackHeaders, a.CallbackAllow, a.CallbackHTTPSOnly = whole.CallbackHeaders, whole.CallbackAllow, whole.CallbackHTTPSOnly
+	a.Traceparent = whole.Traceparent
+	a.LateSecrets = false
+}
+
 type runningKey struct{}
 
 // runningOf returns the attempt that a context belongs to; nil: none.

@@ -322,6 +322,9 @@ func (h *shift) execute(r *running) {
 	h.p.busy.Add(1)
 	defer h.p.busy.Add(-1)
 	a := &r.attempt
+	if a.LateSecrets && !h.complete(r) {
+		return
+	}
 	if silent := h.silent(); silent > h.lease() {
 		// This process was suspended for so long that the lease may be gone. The session must not live on: nobody
 		// would run this.

@@ -18,6 +18,8 @@ type Source interface {
 	// Claim waits until there is work, or ctx ends, and leases up to limit attempts. A session may have two claims in
 	// flight at once.
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
+	// Start returns an attempt that was claimed with LateSecrets, whole.
+	Start(ctx context.Context, s client.Session, h client.Held) (client.Attempt, error)
 	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
 	// Logs adds lines to the log of an attempt; see client.Client.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,9 @@ type fakeServer struct {
 	progress    []client.Progress // as told in beats
 	beatTimes   []time.Time
 	named       []client.Held // by the last beat
+	late        bool          // attempts come without the values of their secrets
+	starts      []client.Held
+	starting    func(context.Context, client.Held) (client.Attempt, error)
 }
 
 func newServer(n int) *fakeServer {
@@ -52,7 +56,7 @@ func (s *fakeServer) add(n int, timeout int64) {
 	defer s.mu.Unlock()
 	for range n {
 		id := fmt.Sprint(len(s.waiting) + len(s.held) + len(s.outcomes))
-		s.waiting = append(s.waiting, client.Attempt{ExecutionID: id, FencingToken: 7, AttemptNumber: 1, Execution: client.Target{TimeoutSeconds: &timeout}})
+		s.waiting = append(s.waiting, client.Attempt{ExecutionID: id, FencingToken: 7, AttemptNumber: 1, Execution: client.Target{TimeoutSeconds: &timeout}, LateSecrets: s.late})
 	}
 	select {
 	case s.more <- struct{}{}:
@@ -92,6 +96,18 @@ func (s *fakeServer) Claim(ctx context.Context, _ client.Session, limit int) ([]
 		case <-s.more:
 		}
 	}
+}
+
+func (s *fakeServer) Start(ctx context.Context, _ client.Session, h client.Held) (client.Attempt, error) {
+	s.mu.Lock()
+	s.starts = append(s.starts, h)
+	a, start := s.held[h.ExecutionID], s.starting
+	s.mu.Unlock()
+	if start != nil {
+		return start(ctx, h)
+	}
+	a.LateSecrets, a.Payload = false, json.RawMessage(`"the value"`)
+	return a, nil
 }
 
 func (s *fakeServer) Nudged() <-chan struct{} { return s.nudge }

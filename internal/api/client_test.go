@@ -79,6 +79,8 @@ func argument(t *testing.T, typ reflect.Type) reflect.Value {
 		return reflect.ValueOf(strings.NewReader("x"))
 	case reflect.TypeFor[client.Session]():
 		return reflect.ValueOf(client.Session{WorkerID: "w", Session: "s"})
+	case reflect.TypeFor[client.Held]():
+		return reflect.ValueOf(client.Held{ExecutionID: "x", FencingToken: 1})
 	case reflect.TypeFor[string]():
 		return reflect.ValueOf("x")
 	case reflect.TypeFor[int64]():

@@ -84,7 +84,25 @@ func (d *Door) Claim(ctx context.Context, s client.Session, limit int) ([]client
 	if err != nil {
 		return nil, session(err)
 	}
-	return d.out.Give(ctx, w, as), nil
+	return d.out.Give(ctx, w, as, secret.Named), nil
+}
+
+// Start returns an attempt that was claimed without the values of its secrets, with them.
+func (d *Door) Start(ctx context.Context, s client.Session, h client.Held) (client.Attempt, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return client.Attempt{}, err
+	}
+	ls, err := leases([]client.Held{h})
+	if err != nil {
+		return client.Attempt{}, err
+	}
+	a, err := d.d.Start(ctx, w, ls[0])
+	if err != nil {
+		return client.Attempt{}, refused(session(err))
+	}
+	out, err := d.out.Start(ctx, w, &a)
+	return out, refused(err)
 }
 
 // Beat keeps the session alive.

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/workflow"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -81,9 +82,12 @@ func problem(err error) (p client.Problem, ours bool) {
 	var noNode *service.NoNode
 	var ahead *dispatch.Ahead
 	var many *tooMany
+	var refused *delivery.Refusal
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
+	case errors.As(err, &refused):
+		return made(409, "not_started", "The attempt cannot begin, and has failed: "+refused.Error()), false
 	case errors.As(err, &syntax):
 		return malformed(syntax), false
 	case errors.As(err, &invalid):

@@ -205,6 +205,9 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		if method == "DELETE" {
 			headers = by
 		}
+	case "POST /api/v1/executions/{id}/start":
+		id, token, w, by := x.lease()
+		target, body, headers = strings.Replace(path, "{id}", id, 1), held(body, id, token), append(by, "X-Worker-ID", w.WorkerID)
 	case "POST /api/v1/executions/{id}/complete":
 		id, token, _, _ := x.lease()
 		target, headers = strings.Replace(path, "{id}", id, 1), []string{"Authorization", "Bearer " + x.token(id, token)}

@@ -333,6 +333,11 @@ func (s *Server) table() []route {
 			body:   of[client.ClaimRequest](), sample: `{"max": 20, "wait_seconds": 20}`, status: 200, answer: of[client.Claimed](), handle: workerAPI{s}.claim,
 		},
 		{
+			method: "POST", path: "/api/v1/executions/{id}/start", needs: tenant.Work, group: "Worker protocol", summary: "Get an attempt with the values of its secrets, to begin it",
+			detail: "For attempts that were claimed with late_secrets. Send the worker_id as X-Worker-ID, beside X-Worker-Session. The job's definition and the values are those of now. It is safe to repeat. You get 409 stale_token if the lease is lost, the execution was asked to stop or its job was deleted, and 409 not_started if a secret does not exist any more: do not begin the attempt, and release it. After a 429 or 503, ask again.",
+			body:   of[client.StartRequest](), sample: `{"fencing_token": 7}`, status: 200, answer: of[client.Attempt](), handle: workerAPI{s}.start,
+		},
+		{
 			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Send a heartbeat: keep the session alive, and learn what to stop",
 			detail: "Renews every lease of the session. List every execution you hold, with new progress, including those that ended until their report is answered: an execution that you do not list for lease_seconds goes to another worker. If the response says drain, claim no more, finish what you hold and keep sending heartbeats.", body: of[client.Beat](), sample: `{"executions": [{"execution_id": "0190a6c8-7b3e-7cc0-8a1b-0123456789ab", "fencing_token": 7, "progress": {"percent": 40, "message": "half"}}]}`, status: 200, answer: of[client.Orders](), handle: workerAPI{s}.beat,
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
 var targets = []string{string(job.HTTP), string(job.Command), string(job.Handler), string(job.Simulate)}
@@ -134,7 +135,11 @@ func servedBy(p tenant.Principal) tenant.ID {
 // worker finds the worker that a request acts for. Unknown workers, those of other tenants and unauthenticated ones
 // get the same answer, so that ids cannot be probed; only the session's own worker learns that it has ended.
 func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, error) {
-	id, err := job.ParseWorkerID(r.PathValue("id"))
+	return s.workerNamed(r, p, r.PathValue("id"))
+}
+
+func (s *Server) workerNamed(r *http.Request, p tenant.Principal, name string) (job.WorkerID, error) {
+	id, err := job.ParseWorkerID(name)
 	if err != nil {
 		return id, engine.ErrNotFound
 	}
@@ -199,22 +204,74 @@ func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	if n < len(as) {
 		s.handBack(r.Context(), id, as[n:])
 	}
-	out := client.Claimed{Attempts: s.cfg.Delivery.Give(r.Context(), id, as[:n])}
+	var late func(*job.Attempt) bool
+	if req.LateSecrets {
+		late = secret.Named
+	}
+	out := client.Claimed{Attempts: s.cfg.Delivery.Give(r.Context(), id, as[:n], late)}
 	if !vigil.allowed() { // the hand-out took long
 		s.handBack(r.Context(), id, as[:n])
 		return errRevoked
 	}
-	var data bytes.Buffer
-	e := json.NewEncoder(&data)
-	e.SetEscapeHTML(false) // so that a payload keeps the length that was counted
-	if err := e.Encode(out); err != nil {
+	data, err := verbatim(out)
+	if err != nil {
 		return err
 	}
-	if r.Context().Err() != nil || !delivered(w, data.Bytes()) {
+	if r.Context().Err() != nil || !delivered(w, data) {
 		s.handBack(r.Context(), id, as[:n])
 	}
 	return nil
 }
+
+// verbatim encodes attempts. Payloads keep the bytes that were counted and signed, also a < or an &.
+func verbatim(v any) ([]byte, error) {
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return data.Bytes(), err
+}
+
+// start hands out an attempt that was claimed without the values of its secrets, to the worker that is about to begin
+// it. It changes nothing, so it can be repeated.
+func (s workerAPI) start(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := job.ParseExecutionID(r.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	by, err := s.workerNamed(r, p, r.Header.Get("X-Worker-ID"))
+	if errors.Is(err, engine.ErrNotFound) {
+		return errNoWorker
+	}
+	if err != nil {
+		return err
+	}
+	var req client.StartRequest
+	if err := s.readInto(w, r, maxBody, &req); err != nil {
+		return err
+	}
+	vigil := s.watch(r, p, tenant.Work)
+	a, err := s.cfg.Dispatch.Start(r.Context(), by, job.Lease{Execution: id, Token: job.Token(req.FencingToken)})
+	if err != nil {
+		return err
+	}
+	out, err := s.cfg.Delivery.Start(r.Context(), by, &a)
+	if err != nil {
+		return err
+	}
+	if !vigil.allowed() { // a backend of secrets took long
+		s.handBack(r.Context(), by, []job.Attempt{a})
+		return errRevoked
+	}
+	data, err := verbatim(out)
+	if err != nil {
+		return err
+	}
+	delivered(w, data) // if it gets lost, the worker asks again
+	return nil
+}
+
+var errNoWorker = refuse(http.StatusNotFound, "not_found", "No worker has the worker_id in X-Worker-ID and the session in X-Worker-Session. Send both, or register again.")
 
 // delivered writes a response, and reports whether it could be sent, which it cannot if the caller is known to have
 // gone. A caller that goes unnoticed may still lose it.

@@ -6,6 +6,9 @@
 // If a step fails, the worker does not get the attempt: with a Refusal the attempt fails, with any other error its
 // lease is released, and the execution is handed out again later.
 //
+// A worker that claims ahead of its slots gets attempts that name secrets without what the steps add. Start completes
+// each as it begins.
+//
 // The package never changes what is stored of an execution but through its outcome.
 package delivery
 
@@ -30,6 +33,11 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string { return r.Cause.Message }
+
+// outcome is what an attempt ends with when it is refused.
+func (r *Refusal) outcome(a *job.Attempt) job.Outcome {
+	return job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: &r.Cause, Retryable: r.Retryable}
+}
 
 // Dispatcher takes back what could not be handed out.
 type Dispatcher interface {
@@ -64,8 +72,9 @@ func (k *Pipeline) Close() {
 	k.later.Wait()
 }
 
-// Give returns what the worker receives for its leased attempts: those that are complete.
-func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
+// Give returns what the worker receives for its leased attempts: those that are complete, and those that Start is to
+// complete, because the worker has said that it starts them and late selects them. late may be nil.
+func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt, late func(*job.Attempt) bool) []client.Attempt {
 	out := make([]client.Attempt, len(as))
 	seconds := make([]int64, len(as))
 	n := 0
@@ -74,13 +83,18 @@ func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) [
 	for i := range as {
 		a := &as[i]
 		out[n] = wire(a, &seconds[i])
+		if late != nil && late(a) {
+			withhold(&out[n])
+			n++
+			continue
+		}
 		err := k.complete(ctx, a, &out[n])
 		var no *Refusal
 		switch {
 		case err == nil:
 			n++
 		case errors.As(err, &no):
-			failed = append(failed, job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: &no.Cause, Retryable: no.Retryable})
+			failed = append(failed, no.outcome(a))
 		default:
 			k.log.WarnContext(ctx, "an attempt could not be handed out; it is given back", "execution_id", a.Execution, "error", err)
 			back = append(back, a.Lease)
@@ -88,6 +102,18 @@ func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) [
 	}
 	k.settle(ctx, w, failed, back)
 	return out[:n]
+}
+
+// Start completes an attempt that its worker is about to start. If a step refuses it, the attempt fails and the error is
+// the *Refusal; after any other error the worker still holds it, and may ask again.
+func (k *Pipeline) Start(ctx context.Context, w job.WorkerID, a *job.Attempt) (client.Attempt, error) {
+	var seconds int64
+	out := wire(a, &seconds)
+	err := k.complete(ctx, a, &out)
+	if no := (*Refusal)(nil); errors.As(err, &no) {
+		k.settle(ctx, w, []job.Outcome{no.outcome(a)}, nil)
+	}
+	return out, err
 }
 
 func (k *Pipeline) complete(ctx context.Context, a *job.Attempt, out *client.Attempt) error {

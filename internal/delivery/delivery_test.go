@@ -45,7 +45,7 @@ func TestGive(t *testing.T) {
 	}
 	desk := delivery.New(&got, slog.New(slog.DiscardHandler), step)
 	as := []job.Attempt{{JobName: "unknown secret", Lease: job.Lease{Token: 1}}, {JobName: "whole", Lease: job.Lease{Token: 2}}, {JobName: "store away", Lease: job.Lease{Token: 3}}}
-	given := desk.Give(t.Context(), job.WorkerID{}, as)
+	given := desk.Give(t.Context(), job.WorkerID{}, as, nil)
 	if len(given) != 1 || given[0].JobName != "whole" || given[0].Kind != "completed" || given[0].FencingToken != 2 {
 		t.Errorf("given: %+v; want the whole one, completed", given)
 	}
@@ -89,7 +89,7 @@ func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
 			return errors.New("the store is away")
 		}
 		desk := delivery.New(store, slog.New(slog.DiscardHandler), step)
-		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{JobName: "refused", Lease: job.Lease{Token: 1}}, {Lease: job.Lease{Token: 2}}})
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{JobName: "refused", Lease: job.Lease{Token: 1}}, {Lease: job.Lease{Token: 2}}}, nil)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if len(store.failed) != 1 || len(store.back) != 1 {
@@ -103,10 +103,10 @@ func TestTryingAgainEndsWithTheDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(30 * time.Minute)}
 		desk := delivery.New(store, slog.New(slog.DiscardHandler), func(context.Context, job.Attempt, *client.Attempt) error { return errors.New("the store is away") })
-		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 1}}})
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 1}}}, nil)
 		time.Sleep(time.Minute)
 		desk.Close()
-		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 2}}})
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 2}}}, nil)
 		desk.Close()
 		time.Sleep(time.Hour)
 		synctest.Wait()

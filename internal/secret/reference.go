@@ -57,6 +57,18 @@ func Refers(s string) bool {
 	return found
 }
 
+// Named reports whether an attempt names any secret, also a hidden credential of its job.
+func Named(a *job.Attempt) bool {
+	for _, in := range []map[string]string{a.Target.Headers, a.Target.Env} {
+		for _, value := range in {
+			if strings.Contains(value, opening) {
+				return true
+			}
+		}
+	}
+	return bytes.Contains(a.Payload, []byte(opening))
+}
+
 // headerName returns the name of the secret that holds the credential in a job's header. No person can give a secret
 // such a name.
 func headerName(of job.ID, header string) string {

@@ -272,6 +272,10 @@ func (r *remote) Claim(ctx context.Context, x client.Session, limit int) ([]clie
 	return speak(ctx, r, x, func(ctx context.Context, s *server) ([]client.Attempt, error) { return s.door.Claim(ctx, x, limit) })
 }
 
+func (r *remote) Start(ctx context.Context, x client.Session, h client.Held) (client.Attempt, error) {
+	return speak(ctx, r, x, func(ctx context.Context, s *server) (client.Attempt, error) { return s.door.Start(ctx, x, h) })
+}
+
 func (r *remote) Beat(ctx context.Context, x client.Session, b client.Beat) (client.Orders, error) {
 	if r.w.flaws.NoSelfFence {
 		return r.believe(ctx, x, b)
