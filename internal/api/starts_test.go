@@ -67,7 +67,7 @@ func TestValuesComeWithTheStart(t *testing.T) {
 			t.Errorf("claimed: %+v", a)
 		}
 		f.put("value-2") // after the claim: what counts is the value when it begins
-		for range 2 { // an answer may get lost
+		for range 2 {    // an answer may get lost
 			w := f.starts(a, path, mine)
 			if !strings.Contains(w.Body.String(), `"payload":{"as":"<a&b>","with":"value-2"}`) || !strings.Contains(w.Body.String(), `"payload_secret":true`) {
 				t.Fatalf("start: %d %s", w.Code, w.Body)

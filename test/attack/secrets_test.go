@@ -180,6 +180,15 @@ func TestRevokedKeys(t *testing.T) {
 	thief := harness.At(t, s.server.Base)
 	thief.Key = *k.Key
 	session := harness.Want[client.Session](thief, 201, "POST", "/api/v1/workers", `{"kinds": ["mail"]}`)
+	// Before that it claims ahead: no value comes with the claim.
+	s.people["victim/operator"].Create(`{"name": "ahead", "execution": {"target": "worker", "kind": "mail", "payload": "${secret:canary}"}}`)
+	ahead := s.answers(thief, []int{200}, "claiming ahead", "POST", "/api/v1/workers/"+session.WorkerID+"/claim", `{"max": 5, "wait_seconds": 10, "late_secrets": true}`, "X-Worker-Session", session.Session)
+	var first client.Claimed
+	if err := json.Unmarshal([]byte(ahead.Body), &first); err != nil || len(first.Attempts) != 1 {
+		t.Fatalf("%v: %s", err, ahead.Body)
+	}
+	claimed := first.Attempts[0]
+	s.row(claimed.LateSecrets && !strings.Contains(ahead.Body, "canary-"), "no value in what was claimed ahead", short(ahead.Body))
 	type result struct {
 		a   harness.Answer
 		err error
@@ -199,6 +208,8 @@ func TestRevokedKeys(t *testing.T) {
 	case <-time.After(10 * time.Second):
 	}
 	s.row(!strings.Contains(got.a.Body, "canary-5ae3f1c09d") && !strings.Contains(got.a.Body, j.ExecutionID), "an open long poll 5 s after its key was revoked", fmt.Sprintf("%d %.80s", got.a.Code, got.a.Body))
+	began, err := thief.Do("POST", "/api/v1/executions/"+claimed.ExecutionID+"/start", fmt.Sprintf(`{"fencing_token": %d}`, claimed.FencingToken), "X-Worker-ID", session.WorkerID, "X-Worker-Session", session.Session)
+	s.row(err == nil && began.Code == 401 && !strings.Contains(began.Body, "canary"), "revoked key: starting an attempt that it held", fmt.Sprintf("%d %.80s", began.Code, began.Body))
 	for _, call := range []string{"claim", "beat", "complete", "logs", "release"} {
 		s.answers(thief, []int{401}, "revoked key: "+call, "POST", "/api/v1/workers/"+session.WorkerID+"/"+call, "{}", "X-Worker-Session", session.Session)
 	}
@@ -242,6 +253,19 @@ func TestWorkers(t *testing.T) {
 	} {
 		b, err := a.Do("POST", "/api/v1/workers/"+as.WorkerID+"/"+call.name, call.body, "X-Worker-Session", as.Session)
 		s.row(err == nil && b.Code < 500, "foreign "+call.name, fmt.Sprint(b.Code))
+	}
+	start := func(p *harness.Client, session client.Session, token int64) harness.Answer {
+		b, err := p.Do("POST", "/api/v1/executions/"+j.ExecutionID+"/start", fmt.Sprintf(`{"fencing_token": %d}`, token), "X-Worker-ID", session.WorkerID, "X-Worker-Session", session.Session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for what, b := range map[string]harness.Answer{
+		"another tenant's": start(a, as, token), "with the victim's session and its own key": start(a, vs, token), "with the victim's key and its own session": start(v, as, token),
+		"its own with a greater token": start(v, vs, token+1), "its own with token 0": start(v, vs, 0), "its own with a negative token": start(v, vs, -token),
+	} {
+		s.row((b.Code == 404 || b.Code == 409) && !strings.Contains(b.Body, "tainted"), "starting "+what, fmt.Sprint(b.Code, " ", short(b.Body)))
 	}
 	e := harness.Read[client.Execution](s.people["victim/admin"], "/api/v1/executions/"+j.ExecutionID)
 	forged := e.Progress != nil && e.Progress.Message == "forged"
