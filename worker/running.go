@@ -45,7 +45,7 @@ func newRunning(base context.Context, a client.Attempt) *running {
 // complete gives the attempt what it was claimed without. Only its executor reads that; others read the ids at any time.
 func (r *running) complete(whole client.Attempt) {
 	a := &r.attempt
-	a.Execution, a.Payload, a.PayloadSecret = whole.Execution, whole.Payload, whole.PayloadSecret
+	a.Execution, a.Kind, a.Payload, a.PayloadSecret = whole.Execution, whole.Kind, whole.Payload, whole.PayloadSecret
 	a.CallbackHeaders, a.CallbackAllow, a.CallbackHTTPSOnly = whole.CallbackHeaders, whole.CallbackAllow, whole.CallbackHTTPSOnly
 	a.Traceparent = whole.Traceparent
 	a.LateSecrets = false

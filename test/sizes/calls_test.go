@@ -221,6 +221,13 @@ var calls = []call{
 		return as, err
 	})},
 	{method: "Held", do: once(func(b *bench) ([]job.Held, error) { return b.Held(b.ctx, leases(b.attempts)) })},
+	{method: "Leased", what: "50 that begin together", do: once(func(b *bench) ([]*job.Attempt, error) {
+		var hs []engine.HeldBy
+		for _, a := range b.attempts[:min(50, len(b.attempts))] {
+			hs = append(hs, engine.HeldBy{Worker: b.worker, Lease: a.Lease})
+		}
+		return b.Leased(b.ctx, hs)
+	})},
 	{method: "Finish", what: "250 successes", do: once(func(b *bench) ([]job.Verdict, error) {
 		fs := make([]job.Finish, 0, 250)
 		for _, a := range b.attempts[:len(b.attempts)/2] {
