@@ -124,12 +124,12 @@ type Event struct {
 	Many      bool          `json:"many,omitempty"`    // of a job: it recurs; of a map: its list is known
 	Rate      float64       `json:"rate,omitempty"`    // tokens a second
 	Burst     int           `json:"burst,omitempty"`
-	Run       string        `json:"run,omitempty"`   // of a workflow; of an execution: the run whose node it is, or ByTokens
-	Parks     bool          `json:"parks,omitempty"` // the execution is a run: it only waits for its nodes
-	Node      string        `json:"node,omitempty"`  // of a retry: several, separated by commas
-	Item      int           `json:"item,omitempty"`  // of a map, from 1
-	Graph     *Graph        `json:"graph,omitempty"` // of a run that begins
-	Counts    [4]int        `json:"counts,omitzero"` // of a map with a known list (Many): all items, succeeded, failed, skipped
+	Run       string        `json:"run,omitempty"`     // of a workflow; of an execution: the run whose node it is, or ByTokens
+	Parks     bool          `json:"parks,omitempty"`   // the execution is a run: it only waits for its nodes
+	Node      string        `json:"node,omitempty"`    // of a retry: several, separated by commas
+	Item      int           `json:"item,omitempty"`    // of a map, from 1
+	Graph     *Graph        `json:"graph,omitempty"`   // of a run that begins
+	Counts    [4]int        `json:"counts,omitzero"`   // of a map with a known list (Many): all items, succeeded, failed, skipped
 	Parents   string        `json:"parents,omitempty"` // of Depends: their names, separated by commas
 }
 
