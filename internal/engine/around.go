@@ -402,6 +402,26 @@ func (s *Around) FoldTokens(ctx context.Context, a1 Child, a2 FoldTokens) (Token
 	return around(s.Hook, ctx, "FoldTokens", func(ctx context.Context) (TokensFolded, error) { return s.Store.FoldTokens(ctx, a1, a2) })
 }
 
+func (s *Around) FinishedDays(ctx context.Context, a1 time.Time) ([]time.Time, error) {
+	return around(s.Hook, ctx, "FinishedDays", func(ctx context.Context) ([]time.Time, error) { return s.Store.FinishedDays(ctx, a1) })
+}
+
+func (s *Around) ReadDay(ctx context.Context, a1 time.Time, a2 DaySink) (time.Time, error) {
+	return around(s.Hook, ctx, "ReadDay", func(ctx context.Context) (time.Time, error) { return s.Store.ReadDay(ctx, a1, a2) })
+}
+
+func (s *Around) LeaveDay(ctx context.Context, a1 ArchiveTurn, a2 time.Time) error {
+	return s.Hook(ctx, "LeaveDay", func(ctx context.Context) error { return s.Store.LeaveDay(ctx, a1, a2) })
+}
+
+func (s *Around) DropArchived(ctx context.Context, a1 []job.ExecutionID, a2 time.Time) error {
+	return s.Hook(ctx, "DropArchived", func(ctx context.Context) error { return s.Store.DropArchived(ctx, a1, a2) })
+}
+
+func (s *Around) LateEvents(ctx context.Context, a1 tenant.ID, a2 job.ExecutionID) ([]job.Event, error) {
+	return around(s.Hook, ctx, "LateEvents", func(ctx context.Context) ([]job.Event, error) { return s.Store.LateEvents(ctx, a1, a2) })
+}
+
 func (s *Around) CreateTenant(ctx context.Context, a1 tenant.Tenant, a2 *audit.Entry) error {
 	return s.Hook(ctx, "CreateTenant", func(ctx context.Context) error { return s.Store.CreateTenant(ctx, a1, a2) })
 }
@@ -778,6 +798,38 @@ func (s *Around) KeepTraces(ctx context.Context, a1 []Trace) error {
 
 func (s *Around) Traces(ctx context.Context, a1 [][16]byte) ([]Trace, error) {
 	return around(s.Hook, ctx, "Traces", func(ctx context.Context) ([]Trace, error) { return s.Store.Traces(ctx, a1) })
+}
+
+func (s *Around) TakeArchive(ctx context.Context, a1 [16]byte, a2 time.Duration) (ArchiveTurn, error) {
+	return around(s.Hook, ctx, "TakeArchive", func(ctx context.Context) (ArchiveTurn, error) { return s.Store.TakeArchive(ctx, a1, a2) })
+}
+
+func (s *Around) NoteArchive(ctx context.Context, a1 ArchiveTurn, a2 []byte) error {
+	return s.Hook(ctx, "NoteArchive", func(ctx context.Context) error { return s.Store.NoteArchive(ctx, a1, a2) })
+}
+
+func (s *Around) ArchiveNote(ctx context.Context) ([]byte, error) {
+	return around(s.Hook, ctx, "ArchiveNote", func(ctx context.Context) ([]byte, error) { return s.Store.ArchiveNote(ctx) })
+}
+
+func (s *Around) BeginFile(ctx context.Context, a1 ArchiveTurn, a2 ArchiveFile) error {
+	return s.Hook(ctx, "BeginFile", func(ctx context.Context) error { return s.Store.BeginFile(ctx, a1, a2) })
+}
+
+func (s *Around) ProveFile(ctx context.Context, a1 ArchiveTurn, a2 string) error {
+	return s.Hook(ctx, "ProveFile", func(ctx context.Context) error { return s.Store.ProveFile(ctx, a1, a2) })
+}
+
+func (s *Around) SettleFile(ctx context.Context, a1 ArchiveTurn, a2 string) error {
+	return s.Hook(ctx, "SettleFile", func(ctx context.Context) error { return s.Store.SettleFile(ctx, a1, a2) })
+}
+
+func (s *Around) StrikeFile(ctx context.Context, a1 ArchiveTurn, a2 string) error {
+	return s.Hook(ctx, "StrikeFile", func(ctx context.Context) error { return s.Store.StrikeFile(ctx, a1, a2) })
+}
+
+func (s *Around) ArchiveFiles(ctx context.Context, a1 FileFilter) ([]ArchiveFile, error) {
+	return around(s.Hook, ctx, "ArchiveFiles", func(ctx context.Context) ([]ArchiveFile, error) { return s.Store.ArchiveFiles(ctx, a1) })
 }
 
 func (s *Around) Now(ctx context.Context) (time.Time, error) {

@@ -25,6 +25,7 @@ type Hot interface {
 	Forgetting
 	Runs
 	Edges
+	Days
 }
 
 // Sessions are the connected workers.

@@ -72,7 +72,8 @@ type Place struct {
 // IsZero reports whether it is not a position within the list.
 func (p Place) IsZero() bool { return p.At.IsZero() }
 
-func (p Place) compare(o Place) int {
+// Compare orders places as lists do: it is negative if p comes before o.
+func (p Place) Compare(o Place) int {
 	return cmp.Or(o.At.Compare(p.At), bytes.Compare(o.ID[:], p.ID[:]))
 }
 
@@ -193,7 +194,7 @@ func (w *walk[T]) through(s SourceOf[T], after Place) error {
 				return err
 			}
 		}
-		last := w.narrow && !w.end.IsZero() && (until.IsZero() || until.compare(w.end) > 0)
+		last := w.narrow && !w.end.IsZero() && (until.IsZero() || until.Compare(w.end) > 0)
 		if last {
 			until = w.end
 		}
@@ -234,17 +235,17 @@ func (w *walk[T]) step(last, looked int) int {
 
 // stop records that a source was not examined after a place.
 func (w *walk[T]) stop(at Place) {
-	if w.end.IsZero() || at.compare(w.end) < 0 {
+	if w.end.IsZero() || at.Compare(w.end) < 0 {
 		w.end = at
 	}
 }
 
 func (w *walk[T]) page() (found []T, next Place, partial bool) {
-	slices.SortFunc(w.found, func(a, b T) int { return w.place(&a).compare(w.place(&b)) })
+	slices.SortFunc(w.found, func(a, b T) int { return w.place(&a).Compare(w.place(&b)) })
 	found = w.found
 	if !w.end.IsZero() {
 		n, _ := slices.BinarySearchFunc(w.found, w.end, func(e T, end Place) int {
-			if c := w.place(&e).compare(end); c != 0 {
+			if c := w.place(&e).Compare(end); c != 0 {
 				return c
 			}
 			return -1 // it is within

@@ -22,7 +22,7 @@ func (r rows) at(i int) Place {
 
 func (r rows) first(after Place) int {
 	i := 0
-	for !after.IsZero() && i < r.n && r.at(i).compare(after) <= 0 {
+	for !after.IsZero() && i < r.n && r.at(i).Compare(after) <= 0 {
 		i++
 	}
 	return i
@@ -36,7 +36,7 @@ func (r rows) Nth(after Place, n int) (Place, error) {
 }
 
 func (r rows) Read(in Span, limit int) (out []job.Execution, _ error) {
-	for i := r.first(in.After); i < r.n && len(out) < limit && (in.Until.IsZero() || r.at(i).compare(in.Until) <= 0); i++ {
+	for i := r.first(in.After); i < r.n && len(out) < limit && (in.Until.IsZero() || r.at(i).Compare(in.Until) <= 0); i++ {
 		if i%r.chosen == 0 {
 			out = append(out, job.Execution{ID: r.at(i).ID, ScheduledAt: r.at(i).At})
 		}
@@ -83,7 +83,7 @@ func TestSearchEndsEarlyAndGoesOn(t *testing.T) {
 			if next.IsZero() {
 				break
 			}
-			if !after.IsZero() && next.compare(after) <= 0 {
+			if !after.IsZero() && next.Compare(after) <= 0 {
 				t.Fatalf("it does not move on from %v", after)
 			}
 			after = next
@@ -212,7 +212,7 @@ func TestListEndsEarlyAndGoesOn(t *testing.T) {
 
 func TestPlacesOfNumbers(t *testing.T) {
 	for _, n := range []int64{1, 255, 1 << 40} {
-		if p := NumberPlace(n); p.IsZero() || p.Number() != n || p.compare(NumberPlace(n+1)) <= 0 {
+		if p := NumberPlace(n); p.IsZero() || p.Number() != n || p.Compare(NumberPlace(n+1)) <= 0 {
 			t.Errorf("%d: %+v", n, p)
 		}
 	}

@@ -19,4 +19,5 @@ type Settings interface {
 	Counts
 	Tallies
 	Traces
+	Catalogue
 }

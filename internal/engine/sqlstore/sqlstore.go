@@ -62,6 +62,7 @@ type OptionalID [16]byte
 
 // Settings implements engine.Settings.
 type Settings struct {
+	archive
 	auditLog
 	badges
 	blobs
@@ -80,6 +81,7 @@ type Settings struct {
 
 // Each of these keeps one kind of settings.
 type (
+	archive    struct{ db DB }
 	auditLog   struct{ db DB }
 	badges     struct{ db DB }
 	blobs      struct{ db DB }
@@ -100,7 +102,7 @@ var _ engine.Settings = Settings{}
 
 // New returns the settings of a database.
 func New(db DB) Settings {
-	return Settings{auditLog{db}, badges{db}, blobs{db}, calendars{db}, holds{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}, workflows{db}}
+	return Settings{archive{db}, auditLog{db}, badges{db}, blobs{db}, calendars{db}, holds{db}, keys{db}, notices{db}, operations{db}, secrets{db}, signIns{db}, signing{db}, tallies{db}, tenants{db}, workflows{db}}
 }
 
 // all collects every row.
