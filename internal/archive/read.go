@@ -441,3 +441,34 @@ type numbered struct {
 	ExecutionID string `parquet:"execution_id,dict"`
 	Attempt     int64  `parquet:"attempt"`
 }
+
+// IDs calls f with the ids of all executions of a file, up to n at a time.
+func IDs(r io.ReaderAt, size int64, n int, f func([]job.ExecutionID) error) (err error) {
+	defer rescue(&err)
+	p, err := open(r, size, "execution_id")
+	if err != nil {
+		return err
+	}
+	ids := make([]job.ExecutionID, 0, n)
+	for _, g := range p.groups {
+		err := scan(g, func(x *named, _ int64) error {
+			id, err := job.ParseExecutionID(x.ExecutionID)
+			if err != nil {
+				return err
+			}
+			if ids = append(ids, id); len(ids) < n {
+				return nil
+			}
+			err = f(ids)
+			ids = ids[:0]
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return f(ids)
+}

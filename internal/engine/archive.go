@@ -36,8 +36,8 @@ type Catalogue interface {
 type Days interface {
 	// FinishedDays lists the days before an instant, which is the beginning of one, that have executions which may move; earliest first.
 	FinishedDays(ctx context.Context, before time.Time) ([]time.Time, error)
-	// ReadDay reads the executions of a day that may move, in one snapshot, sorted by tenant, job, finish and id. It returns when that was.
-	ReadDay(ctx context.Context, day time.Time, to DaySink) (time.Time, error)
+	// ReadDay reads the executions of a day that may move, in one snapshot, sorted by tenant, job, finish and id.
+	ReadDay(ctx context.Context, day time.Time, to DaySink) error
 	// LeaveDay makes the proved files of a day answer for its executions. ErrConflict unless those that may move are as many, and sum up
 	// to the same, as the files have together: some were forgotten meanwhile, for instance. Engines that can drop them do so in the same commit;
 	// DropArchived does the rest.
@@ -108,7 +108,7 @@ type ArchiveFile struct {
 	Bytes     int64
 	Check     int64 // the sum of what its executions add, see Finished.Check
 	SHA256    [32]byte
-	ReadAt    time.Time // when the store was read
+	ReadAt    time.Time // all that the store had of its executions at this instant is in it
 	WrittenAt time.Time
 	Shares    []ArchiveShare // one for each tenant, or only that of the tenant who was asked for
 }

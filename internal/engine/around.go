@@ -406,8 +406,8 @@ func (s *Around) FinishedDays(ctx context.Context, a1 time.Time) ([]time.Time, e
 	return around(s.Hook, ctx, "FinishedDays", func(ctx context.Context) ([]time.Time, error) { return s.Store.FinishedDays(ctx, a1) })
 }
 
-func (s *Around) ReadDay(ctx context.Context, a1 time.Time, a2 DaySink) (time.Time, error) {
-	return around(s.Hook, ctx, "ReadDay", func(ctx context.Context) (time.Time, error) { return s.Store.ReadDay(ctx, a1, a2) })
+func (s *Around) ReadDay(ctx context.Context, a1 time.Time, a2 DaySink) error {
+	return s.Hook(ctx, "ReadDay", func(ctx context.Context) error { return s.Store.ReadDay(ctx, a1, a2) })
 }
 
 func (s *Around) LeaveDay(ctx context.Context, a1 ArchiveTurn, a2 time.Time) error {

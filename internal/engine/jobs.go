@@ -127,6 +127,7 @@ func (s *Spent) Error() string { return fmt.Sprintf("the job has fired %d times"
 type Rerun struct {
 	Executions  []job.Execution
 	DeadOnly    bool
+	Archived    map[job.ExecutionID]job.ID // originals that the store no longer has, and their jobs: the caller has seen them in the archive
 	Idempotency Idempotency
 	Entry       *audit.Entry // written if any is added; nil: none
 }

@@ -61,7 +61,7 @@ func TestSearchEndsEarlyAndGoesOn(t *testing.T) {
 			want = append(want, placeOf(&es[i]))
 		}
 	}
-	slices.SortFunc(want, Place.compare)
+	slices.SortFunc(want, Place.Compare)
 	for _, limit := range []int{1, 7, 100, 1000} {
 		var got []Place
 		var after Place

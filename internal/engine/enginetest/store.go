@@ -137,6 +137,7 @@ func groups() []group {
 		{"glances", glances},
 		{"revisions", revisions},
 		{"forgetting", forgetting},
+		{"archive", archived},
 		{"logs", logs},
 		{"keys", keys},
 		{"sign-ins", signIns},

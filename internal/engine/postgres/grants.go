@@ -26,7 +26,7 @@ const every = "*"
 var tenantMay = map[string]allowed{
 	"alarms":              {read: every, drop: true},
 	"api_keys":            {read: every, add: "id tenant role name hash created_at expires_at", change: "name expires_at revoked_at", drop: true}, // so that it can be locked; a policy forbids deletion
-	"archive_files":       {}, // a file may have rows of several tenants; the reads name the tenant
+	"archive_files":       {},                                                                                                                     // a file may have rows of several tenants; the reads name the tenant
 	"archive_shares":      {},
 	"archive_turn":        {},
 	"attempts":            {read: every},

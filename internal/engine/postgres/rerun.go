@@ -151,6 +151,11 @@ func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (kn
 	if err != nil {
 		return nil, nil, err
 	}
+	for id, of := range r.Archived {
+		if _, ok := was[id]; !ok {
+			was[id] = past{job: of}
+		}
+	}
 	may = map[job.ExecutionID]bool{}
 	var keys []scoped
 	for i := range r.Executions {

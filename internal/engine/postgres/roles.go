@@ -91,7 +91,9 @@ func admit(ctx context.Context, c *pgx.Conn, app string) error {
 		UNION ALL
 		SELECT format('GRANT EXECUTE ON FUNCTION carillon_make_day(date) TO %I', $1::text) WHERE NOT has_function_privilege($1, 'carillon_make_day(date)', 'EXECUTE')
 		UNION ALL
-		SELECT format('GRANT EXECUTE ON FUNCTION carillon_drop_day(date) TO %I', $1::text) WHERE NOT has_function_privilege($1, 'carillon_drop_day(date)', 'EXECUTE')`, app)
+		SELECT format('GRANT EXECUTE ON FUNCTION carillon_drop_day(date) TO %I', $1::text) WHERE NOT has_function_privilege($1, 'carillon_drop_day(date)', 'EXECUTE')
+		UNION ALL
+		SELECT format('GRANT EXECUTE ON FUNCTION carillon_leave_day(date, bigint, bigint) TO %I', $1::text) WHERE NOT has_function_privilege($1, 'carillon_leave_day(date, bigint, bigint)', 'EXECUTE')`, app)
 	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err

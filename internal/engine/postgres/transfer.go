@@ -18,7 +18,7 @@ import (
 var _ engine.RowSink = (*Store)(nil)
 
 // seeded lists the rows that migrations and connections create, and that a fill or the next connection creates again.
-var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0", "installation": "name = 'lineage'"}
+var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0", "installation": "name = 'lineage'", "archive_turn": "one"}
 
 // ours are tables about the servers of the database, and about the storage of what others know as rows of live; a
 // fill leaves them alone.

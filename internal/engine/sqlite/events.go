@@ -41,12 +41,19 @@ func (s *reads) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]
 		} else if !known {
 			return engine.ErrNotFound
 		}
-		return c.prepare(eventsSQL).text(string(t)).id(id).each(func(r *row) error {
-			out = append(out, job.Event{
-				Kind: job.EventKind(r.text()), Token: job.Token(r.int64()), At: r.at(), Attempt: r.int(), Worker: r.id(), Note: r.text(),
-			})
-			return nil
+		var err error
+		out, err = events(c, t, id)
+		return err
+	})
+	return out, err
+}
+
+func events(c *conn, t tenant.ID, id job.ExecutionID) (out []job.Event, err error) {
+	err = c.prepare(eventsSQL).text(string(t)).id(id).each(func(r *row) error {
+		out = append(out, job.Event{
+			Kind: job.EventKind(r.text()), Token: job.Token(r.int64()), At: r.at(), Attempt: r.int(), Worker: r.id(), Note: r.text(),
 		})
+		return nil
 	})
 	return out, err
 }

@@ -13,6 +13,11 @@ import (
 
 // peek runs f in a snapshot of an existing file, whoever has it open, and changes nothing.
 func peek(ctx context.Context, path, doing string, f func(*conn) error) error {
+	return peekWith(ctx, path, doing, f, readerPragmas...)
+}
+
+// peekWith is peek with other settings of the connection.
+func peekWith(ctx context.Context, path, doing string, f func(*conn) error, pragmas ...string) error {
 	path, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(path)
@@ -20,7 +25,7 @@ func peek(ctx context.Context, path, doing string, f func(*conn) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	c, err := openConn(path, sqlite.OpenReadOnly, readerPragmas...)
+	c, err := openConn(path, sqlite.OpenReadOnly, pragmas...)
 	if err != nil {
 		return translate(ctx, doing, err)
 	}

@@ -30,7 +30,7 @@ func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.R
 		}
 		for i := range r.Executions {
 			e := &r.Executions[i]
-			added, err := rerun(c, now, t, e, r.DeadOnly)
+			added, err := rerun(c, now, t, e, r)
 			if err != nil {
 				return err
 			}
@@ -54,15 +54,18 @@ func (s *jobs) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.R
 
 // rerun adds an execution, unless its original forbids it or another holds its unique key, and reports whether it
 // exists. One added by an earlier call stays as it is.
-func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, err error) {
+func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, r engine.Rerun) (added bool, err error) {
 	if before, err := knows(c, t, e.ID); err != nil || before {
 		return before, err
 	}
 	sql := finishedSQL
-	if deadOnly {
+	if r.DeadOnly {
 		sql += isDeadLetter
 	}
 	ok, err := c.prepare(sql).text(string(t)).id(e.RetryOf).id(e.Job).first(nothing)
+	if !ok && err == nil && !r.DeadOnly && r.Archived[e.RetryOf] == e.Job {
+		ok, err = c.prepare("SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4").text(string(t)).id(e.Job).first(nothing)
+	}
 	if err != nil || !ok {
 		return false, err
 	}

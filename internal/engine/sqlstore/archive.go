@@ -200,4 +200,3 @@ func AnswerDay(tx Tx, day time.Time) error {
 	_, err := tx.Exec("UPDATE archive_files SET state = 2 WHERE day = $1 AND state = 1", day)
 	return err
 }
-

@@ -577,6 +577,75 @@ CREATE TABLE logs (
 );
 ALTER TABLE logs ALTER COLUMN data SET STORAGE EXTERNAL; -- it is compressed already
 
+-- Files to which days of finished executions were moved. A file answers for its
+-- executions from state 2 on; until then the store does.
+CREATE TABLE archive_files (
+	day        timestamptz NOT NULL,
+	rows       bigint NOT NULL,
+	bytes      bigint NOT NULL,
+	check_sum  bigint NOT NULL, -- engine.Finished.Check of all rows
+	read_at    timestamptz NOT NULL,
+	written_at timestamptz NOT NULL,
+	part       int NOT NULL,
+	kind       smallint NOT NULL, -- 1: executions, 2: logs
+	state      smallint NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled
+	hash       bytea NOT NULL, -- SHA-256
+	name       text COLLATE "C" PRIMARY KEY
+);
+CREATE INDEX archive_files_day ON archive_files (day, kind);
+
+-- What files have of each tenant.
+CREATE TABLE archive_shares (
+	last_at    timestamptz NOT NULL, -- the greatest scheduled time
+	first_at   timestamptz NOT NULL,
+	made_from  timestamptz NOT NULL, -- the least instant of the executions' ids
+	made_until timestamptz NOT NULL,
+	rows       bigint NOT NULL,
+	tenant     text COLLATE "C" NOT NULL,
+	name       text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, name)
+);
+CREATE INDEX archive_shares_name ON archive_shares (name);
+
+-- Whose turn it is to move history: one row.
+CREATE TABLE archive_turn (
+	one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+	until  timestamptz,
+	epoch  bigint NOT NULL,
+	holder uuid,
+	note   bytea NOT NULL
+);
+INSERT INTO archive_turn (epoch, note) VALUES (0, '');
+
+-- Compares the executions of a day that may move with what was written of them,
+-- and drops them if they are the same; false: they are not. What may not move
+-- stays. Readers wait only while the table is emptied. It runs with the rights
+-- of the owner, as carillon_make_day does.
+CREATE FUNCTION carillon_leave_day(day date, n bigint, adds bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+	name text := 'executions_' || to_char(day, 'YYYYMMDD');
+	stays text := 'EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) OR EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)'
+		|| ' OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)';
+	has bigint;
+	sums bigint;
+BEGIN
+	IF to_regclass(quote_ident(current_schema()) || '.' || name) IS NULL THEN
+		RETURN n = 0;
+	END IF;
+	EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', name);
+	EXECUTE format('SELECT count(*), coalesce(sum((extract(epoch FROM v.finished_at) * 1000000)::int8 %% 86400000000 + (v.token & 4294967295)), 0)::int8 FROM %I v WHERE NOT (%s)', name, stays)
+		INTO has, sums;
+	IF has <> n OR sums <> adds THEN
+		RETURN false;
+	END IF;
+	EXECUTE format('CREATE TEMP TABLE carillon_staying ON COMMIT DROP AS SELECT * FROM %I v WHERE %s', name, stays);
+	EXECUTE format('TRUNCATE %I', name);
+	EXECUTE format('INSERT INTO %I SELECT * FROM carillon_staying', name);
+	RETURN true;
+END $$;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION carillon_leave_day(date, bigint, bigint) SET search_path = %I, pg_temp', current_schema()); END $$;
+REVOKE ALL ON FUNCTION carillon_leave_day(date, bigint, bigint) FROM PUBLIC;
+
 -- The trace of the request that created a job or an execution; kept for a week.
 CREATE TABLE traces (
 	at     timestamptz NOT NULL,

@@ -402,6 +402,46 @@ CREATE TABLE logs (
 	PRIMARY KEY (execution, token, first)
 ) STRICT;
 
+-- Files to which days of finished executions were moved. A file answers for its
+-- executions from state 2 on; until then the store does.
+CREATE TABLE archive_files (
+	name       TEXT NOT NULL PRIMARY KEY,
+	kind       INTEGER NOT NULL, -- 1: executions, 2: logs
+	state      INTEGER NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled
+	day        INTEGER NOT NULL,
+	part       INTEGER NOT NULL,
+	rows       INTEGER NOT NULL,
+	bytes      INTEGER NOT NULL,
+	check_sum  INTEGER NOT NULL, -- engine.Finished.Check of all rows
+	hash       BLOB NOT NULL, -- SHA-256
+	read_at    INTEGER NOT NULL,
+	written_at INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX archive_files_day ON archive_files (day, kind);
+
+-- What files have of each tenant.
+CREATE TABLE archive_shares (
+	tenant     TEXT NOT NULL,
+	name       TEXT NOT NULL,
+	rows       INTEGER NOT NULL,
+	first_at   INTEGER NOT NULL, -- the least scheduled time
+	last_at    INTEGER NOT NULL,
+	made_from  INTEGER NOT NULL, -- the least instant of the executions' ids
+	made_until INTEGER NOT NULL,
+	PRIMARY KEY (tenant, name)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX archive_shares_name ON archive_shares (name);
+
+-- Whose turn it is to move history: one row.
+CREATE TABLE archive_turn (
+	one    INTEGER NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+	epoch  INTEGER NOT NULL,
+	holder BLOB,
+	until  INTEGER,
+	note   BLOB NOT NULL
+) WITHOUT ROWID, STRICT;
+INSERT INTO archive_turn (epoch, note) VALUES (0, X'');
+
 -- The trace of the request that created a job or an execution; kept for a week.
 CREATE TABLE traces (
 	of     BLOB NOT NULL PRIMARY KEY, -- the id of a job or an execution
