@@ -102,6 +102,10 @@ var table = map[string]rule{
 	"internal/blob/s3":       {ours: []string{"internal/blob", "internal/blob/location"}, others: []string{"github.com/minio/minio-go/v7"}, why: "an engine of the port; a driver is imported in its engine's folder only"},
 	"internal/blob/blobtest": {ours: []string{"internal/blob"}, why: "the suite knows the port, never an engine"},
 
+	"internal/archive":       {ours: []string{core, "internal/engine"}, others: []string{"github.com/parquet-go/parquet-go"}, why: "the file format: it reads and writes what it is given"},
+	"internal/archive/mover": {ours: []string{core, "internal/archive", "internal/blob", "internal/clock", "internal/engine", "internal/failpoint"}, why: "it knows days and files, and nobody who reads them"},
+	"internal/history":       {ours: []string{core, "internal/archive", "internal/blob", "internal/engine"}, why: "it reads from the store and from files, and knows nobody who asks"},
+
 	"internal/artifact":       {ours: []string{core, "internal/blob"}, why: "it knows tenants and objects, not jobs or requests"},
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
 	"internal/command/minder": {others: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},

@@ -30,6 +30,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/feed"
+	"github.com/carillon-jobs/carillon/internal/history"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
@@ -240,6 +241,10 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	files, err := r.archive(ctx, store, owners)
+	if err != nil {
+		return err
+	}
 	counter := feed.NewCounter(store, clk)
 	hub := feed.NewHub()
 	seen := feed.Over(store, counter, hub)
@@ -296,7 +301,11 @@ func (r *running) start(ctx context.Context) error {
 	if l, ok := owners.(engine.Lender); ok {
 		lent = l.Lent
 	}
-	svc = service.New(seen, clk, service.Config{
+	var everything engine.Store = seen // also what is archived
+	if files != nil {
+		everything = history.Over(seen, files, r.log)
+	}
+	svc = service.New(everything, clk, service.Config{
 		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
@@ -338,6 +347,10 @@ func (r *running) start(ctx context.Context) error {
 			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "settler": settler.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick, "sweeper": sweeper.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
+		}
+		if files != nil {
+			m := r.mover(owners, files, clk, disp)
+			r.background("archive", func(ctx context.Context) { loop.Run(ctx, r.log, "archive", nil, m.Tick) })
 		}
 		notifier := &notify.Notifier{Store: store, Send: svc.Notify, Clock: clk, Mine: mine(owned), Log: r.log}
 		r.background("notifier", func(ctx context.Context) { loop.Run(ctx, r.log, "notifier", nil, notifier.Tick) })

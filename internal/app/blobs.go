@@ -46,19 +46,28 @@ func (r *running) objects(ctx context.Context, db, all engine.Store) (blob.Store
 	if err != nil {
 		return nil, mistake(err)
 	}
-	p := &place{owners: all, db: db, replaced: func(before, now string) {
+	p := &place{owners: all, db: db, name: "blobs.place", what: "an artifact uploaded at one server would be missing at the other", replaced: func(before, now string) error {
 		r.log.Warn("artifacts are stored in another place from now on; those in the former place are not found unless you copy them", "before", before, "now", now)
+		return nil
 	}}
-	switch at.Kind {
-	case location.Folder:
-		p.Store = folder.New(at.Path)
-	case location.Bucket:
-		if p.Store, err = s3.New(at); err != nil {
-			return nil, mistake(err)
-		}
-	default:
+	if at.Kind == location.Database {
 		p.Store, p.same = database.New(db), true
+	} else if p.Store, err = placeAt(at); err != nil {
+		return nil, mistake(err)
 	}
+	return p, r.agree(ctx, p, mistake, "the place for artifacts cannot be reached; jobs that need none run, and it is tried again when it is used")
+}
+
+// placeAt opens a folder or a bucket.
+func placeAt(at location.Location) (blob.Store, error) {
+	if at.Kind == location.Folder {
+		return folder.New(at.Path), nil
+	}
+	return s3.New(at)
+}
+
+// agree sees that other servers over the database use the same place. One that cannot be reached is looked at again when it is used.
+func (r *running) agree(ctx context.Context, p *place, mistake func(error) error, away string) error {
 	var others *sharedElsewhere
 	asking, cancel := context.WithTimeout(ctx, placeAnswers)
 	defer cancel()
@@ -73,25 +82,22 @@ func (r *running) objects(ctx context.Context, db, all engine.Store) (blob.Store
 		}
 		switch {
 		case err == nil:
-			return p, nil
+			return nil
 		case others != nil && asking.Err() != nil:
-			return nil, mistake(others)
+			return mistake(others)
 		case errors.Is(err, blob.ErrUnavailable), errors.Is(err, engine.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-			r.log.Warn("the place for artifacts cannot be reached; jobs that need none run, and it is tried again when it is used", "place", p.String(), "error", err)
-			return p, ctx.Err()
+			r.log.Warn(away, "place", p.String(), "error", err)
+			return ctx.Err()
 		}
-		return nil, mistake(err)
+		return mistake(err)
 	}
 }
 
-// placeName is the name under which servers agree on the place for objects: its mark, and what it is for people.
-const placeName = "blobs.place"
-
 // sharedElsewhere says that other servers over the database store objects in another place.
-type sharedElsewhere struct{ here, there, hosts string }
+type sharedElsewhere struct{ here, there, hosts, what string }
 
 func (s *sharedElsewhere) Error() string {
-	return fmt.Sprintf("%s is not the place that the servers on %s use (%s), or is not shared with them: an artifact uploaded at one server would be missing at the other; use one place for all, or stop them all to change it", s.here, s.hosts, s.there)
+	return fmt.Sprintf("%s is not the place that the servers on %s use (%s), or is not shared with them: %s; use one place for all, or stop them all to change it", s.here, s.hosts, s.there, s.what)
 }
 
 // place is a store of objects that is used only once it is known to be the one that all servers share.
@@ -99,8 +105,10 @@ type place struct {
 	blob.Store
 	db       engine.Store
 	owners   engine.Store
-	same     bool // it is the database, which they share in any case
-	replaced func(before, now string)
+	same     bool   // it is the database, which they share in any case
+	name     string // under which they agree on it: its mark, and what it is for people
+	what     string // happens where they do not
+	replaced func(before, now string) error
 
 	mu sync.Mutex
 	ok bool // guarded by mu
@@ -123,7 +131,7 @@ func (p *place) check(ctx context.Context) error {
 		}
 	}
 	mine := mark + " " + p.String()
-	kept, err := p.db.Share(ctx, placeName, []byte(mine))
+	kept, err := p.db.Share(ctx, p.name, []byte(mine))
 	if err != nil {
 		return err
 	}
@@ -138,19 +146,21 @@ func (p *place) check(ctx context.Context) error {
 			return err
 		}
 		if len(hosts) > 0 {
-			return &sharedElsewhere{p.String(), where, strings.Join(hosts, ", ")}
+			return &sharedElsewhere{p.String(), where, strings.Join(hosts, ", "), p.what}
 		}
 	}
-	if err := p.db.Reshare(ctx, placeName, kept, []byte(mine)); err != nil {
+	if err := p.replaced(where, p.String()); err != nil {
 		return err
 	}
-	if kept, err = p.db.Share(ctx, placeName, []byte(mine)); err != nil {
+	if err := p.db.Reshare(ctx, p.name, kept, []byte(mine)); err != nil {
+		return err
+	}
+	if kept, err = p.db.Share(ctx, p.name, []byte(mine)); err != nil {
 		return err
 	}
 	if now, place, _ := strings.Cut(string(kept), " "); now != mark {
-		return &sharedElsewhere{p.String(), place, "another host"}
+		return &sharedElsewhere{p.String(), place, "another host", p.what}
 	}
-	p.replaced(where, p.String())
 	p.ok = true
 	return nil
 }

@@ -56,7 +56,10 @@ func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 }
 
 // gauges measures the installation at each scrape; shared means that it may have other servers.
-func (r *running) gauges(store engine.Reads, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
+func (r *running) gauges(store interface {
+	engine.Reads
+	engine.Catalogue
+}, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
 	r.metrics.Show(telemetry.NewGauges(func(ctx context.Context) (p telemetry.Picture, err error) {
 		p.Now = clk.Now()
 		if p.Census, err = store.Census(ctx, p.Now.Add(-service.OverdueAfter)); err != nil {
@@ -68,6 +71,14 @@ func (r *running) gauges(store engine.Reads, shared bool, disp *dispatch.Dispatc
 		}
 		for i, b := range all.Bands {
 			p.Pending[i], p.Running[i] = b.Waiting, b.Running
+		}
+		note, bytes, err := lookAtArchive(ctx, store)
+		if err != nil {
+			return p, err
+		}
+		p.ArchivedBytes, p.Archived = bytes, note.Written
+		if r.Config.Archive.URL != "" {
+			p.Archive = note.Lag(r.Config.History.Hot, p.Now)
 		}
 		p.Paused, p.Oldest, p.DesiredWorkers = all.Paused, all.Oldest, api.DesiredWorkers(all.Waiting)
 		if !shared && !r.has("scheduler") {

@@ -168,7 +168,7 @@ func TestNewest(t *testing.T) {
 		slices.SortFunc(want, func(a, b job.Execution) int { return place(a).Compare(place(b)) })
 		var got []job.Execution
 		for span := (engine.Span{}); ; {
-			page, err := f.Newest(t.Context(), &filter, span, 17)
+			page, _, err := f.Newest(t.Context(), &filter, span, 17)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestNewest(t *testing.T) {
 		}
 		if len(want) > 3 { // down to a place and including it
 			until := place(want[2])
-			if page, err := f.Newest(t.Context(), &filter, engine.Span{Until: until}, 17); err != nil || len(page) != 3 {
+			if page, _, err := f.Newest(t.Context(), &filter, engine.Span{Until: until}, 17); err != nil || len(page) != 3 {
 				t.Errorf("filter %d: %d executions down to the third, %v", i, len(page), err)
 			}
 		}
@@ -315,7 +315,7 @@ func TestDamage(t *testing.T) {
 		bad := slices.Clone(file)
 		bad[s.IntN(len(bad))] ^= byte(1 + s.IntN(255))
 		if f, err := Open(bytes.NewReader(bad), int64(len(bad))); err == nil {
-			_, _ = f.Newest(t.Context(), &engine.ExecutionFilter{Tenant: "tenant-1"}, engine.Span{}, 10) // it must not panic
+			_, _, _ = f.Newest(t.Context(), &engine.ExecutionFilter{Tenant: "tenant-1"}, engine.Span{}, 10) // it must not panic
 		}
 		proof(bad)
 	}

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,16 +213,16 @@ type spot struct {
 	at    int64
 }
 
-// Newest returns up to limit executions that a filter selects in a span, in the order of lists. It holds no more of the file in memory
-// than these and a piece of a row group.
-func (f *File) Newest(ctx context.Context, filter *engine.ExecutionFilter, in engine.Span, limit int) (out []job.Execution, err error) {
+// Newest returns up to limit executions that a filter selects in a span, in the order of lists; fewer, and more, if they have
+// engine.PageBytes together. It holds no more of the file in memory than these and a piece of a row group.
+func (f *File) Newest(ctx context.Context, filter *engine.ExecutionFilter, in engine.Span, limit int) (out []job.Execution, more bool, err error) {
 	defer rescue(&err)
 	w := want(filter, in)
 	var best []spot // the first limit of those seen, and up to as many more
 	for i, g := range f.groups {
 		may, err := w.group(&f.parts, g)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if !may {
 			continue
@@ -253,18 +252,17 @@ func (f *File) Newest(ctx context.Context, filter *engine.ExecutionFilter, in en
 			})
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	best = first(best, limit)
-	found := make(map[engine.Place]job.Execution, len(best))
-	if err := f.fetch(best, func(s spot, x engine.Finished) { found[s.place] = x.Execution }); err != nil {
-		return nil, err
-	}
-	for _, s := range best {
-		out = append(out, found[s.place])
-	}
-	return out, nil
+	bytes := 0
+	err = f.fetch(best, func(x engine.Finished) bool {
+		out = append(out, x.Execution)
+		bytes += engine.Bytes(&x.Execution)
+		return bytes < engine.PageBytes
+	})
+	return out, len(out) < len(best), err
 }
 
 func first(all []spot, limit int) []spot {
@@ -272,32 +270,25 @@ func first(all []spot, limit int) []spot {
 	return all[:min(limit, len(all))]
 }
 
-// fetch reads rows whole.
-func (f *File) fetch(spots []spot, each func(spot, engine.Finished)) error {
-	spots = slices.Clone(spots)
-	slices.SortFunc(spots, func(a, b spot) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at)) })
-	for len(spots) > 0 {
-		g := spots[0].group
-		n := slices.IndexFunc(spots, func(s spot) bool { return s.group != g })
-		if n < 0 {
-			n = len(spots)
+// fetch reads rows whole, in the order of the spots, as long as each wants more.
+func (f *File) fetch(spots []spot, each func(engine.Finished) (more bool)) error {
+	open := map[int]*parquet.GenericReader[row]{}
+	defer func() {
+		for _, r := range open {
+			r.Close()
 		}
-		if err := rowsAt(f.groups[g], spots[:n], each); err != nil {
-			return err
-		}
-		spots = spots[n:]
-	}
-	return nil
-}
-
-func rowsAt(g parquet.RowGroup, spots []spot, each func(spot, engine.Finished)) error {
-	r := parquet.NewGenericRowGroupReader[row](g)
-	defer r.Close()
+	}()
+	buf := make([]row, 1)
 	for _, s := range spots {
+		r, ok := open[s.group]
+		if !ok {
+			r = parquet.NewGenericRowGroupReader[row](f.groups[s.group])
+			open[s.group] = r
+		}
 		if err := r.SeekToRow(s.at); err != nil {
 			return err
 		}
-		buf := make([]row, 1)
+		clear(buf)
 		if n, err := r.Read(buf); n != 1 {
 			return errors.Join(io.ErrUnexpectedEOF, err)
 		}
@@ -305,7 +296,9 @@ func rowsAt(g parquet.RowGroup, spots []spot, each func(spot, engine.Finished)) 
 		if err != nil {
 			return err
 		}
-		each(s, x)
+		if !each(x) {
+			return nil
+		}
 	}
 	return nil
 }
@@ -340,7 +333,7 @@ func (f *File) Find(t tenant.ID, id job.ExecutionID) (out engine.Finished, found
 			return out, false, err
 		}
 		if at >= 0 {
-			err := f.fetch([]spot{{group: i, at: at}}, func(_ spot, x engine.Finished) { out = x })
+			err := f.fetch([]spot{{group: i, at: at}}, func(x engine.Finished) bool { out = x; return true })
 			return out, err == nil, err
 		}
 	}

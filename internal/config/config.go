@@ -52,6 +52,7 @@ type Config struct {
 	Commands         Commands
 	Artifacts        Artifacts
 	Blobs            Blobs
+	Archive          Archive
 	Migrate          bool
 	Partitions       int
 	Retry            Retry
@@ -176,6 +177,15 @@ type Blobs struct {
 	Spool string // empty: the system's folder for temporary files
 }
 
+// Archive is the [archive] table.
+type Archive struct {
+	URL    string // as package location reads it; empty: history stays in the store
+	Layout string // of files: shared or per-tenant
+}
+
+// ArchiveLayouts lists the layouts of archived files.
+var ArchiveLayouts = []string{"shared", "per-tenant"}
+
 // Workers is the [workers] table.
 type Workers struct {
 	DefaultCount int
@@ -236,6 +246,7 @@ func Default() Config {
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 		Blobs:     Blobs{URL: "store:"},
+		Archive:   Archive{Layout: "shared"},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},

@@ -169,6 +169,9 @@ var Keys = []Key{
 	text("blobs.url", "where artifacts are stored: store: in the database; file:PATH in a folder that all servers of a database share; s3://BUCKET/PREFIX?endpoint=URL in a bucket, with credentials from the environment",
 		"store:, file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Blobs.URL }),
 	text("blobs.spool", "folder for uploads until they are complete; empty: the system's temporary folder", "a path", some, func(c *Config) *string { return &c.Blobs.Spool }),
+	text("archive.url", "where days of history move when they are older than history.hot_days: file:PATH in a folder that all servers of a database share; s3://BUCKET/PREFIX?endpoint=URL in a bucket, with credentials from the environment; empty: they stay in the store",
+		"file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Archive.URL }),
+	oneOf("archive.layout", "whether an archived file has executions of several tenants (shared), or of one (per-tenant): choose per-tenant if tenants must be deletable apart", ArchiveLayouts, func(c *Config) *string { return &c.Archive.Layout }),
 	count("artifacts.max_mb", "how large an artifact may be", 1, 16_384, func(c *Config) *int { return &c.Artifacts.MaxMB }),
 	count("artifacts.tenant_mb", "how large all artifacts of a tenant may be in total", 1, 1<<24, func(c *Config) *int { return &c.Artifacts.TenantMB }),
 
@@ -202,13 +205,13 @@ var Keys = []Key{
 	length("retry.initial_delay_ms", "default delay before the first retry", 0, 86_400_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Retry.Initial }),
 	length("retry.max_delay_ms", "default longest delay between retries; at least retry.initial_delay_ms", 0, 86_400_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Retry.Max }),
 
-	count("history.hot_days", "how long finished executions stay in the store", 1, 36_500, func(c *Config) *int { return &c.History.Hot }),
+	count("history.hot_days", "how long finished executions stay in the store, after the day on which they finished, if archive.url is set", 1, 36_500, func(c *Config) *int { return &c.History.Hot }),
 	count("history.warm_days", "how long they stay quickly searchable after that; at least history.hot_days", 1, 36_500, func(c *Config) *int { return &c.History.Warm }),
 	countOrAll("history.retention_days", "how long they are kept in total, for every tenant that has no limit of its own and no shorter one by its tier", 1, 36_500, "for ever", func(c *Config) *int { return &c.History.Retention }),
 }
 
 // Idle lists the settings that this version validates but does not use yet.
-var Idle = []string{"history.hot_days", "history.warm_days"}
+var Idle = []string{"history.warm_days"}
 
 // byName finds a key.
 func byName(name string) (Key, bool) {

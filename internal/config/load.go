@@ -140,7 +140,7 @@ func SecretFile(path string) (string, error) {
 
 // quoted returns an invalid value as it may be shown: of a secret, nobody knows which part is sensitive.
 func (k Key) quoted(v string) string {
-	if k.Secret && v != "" || (k.Name == "callbacks.proxy" || k.Name == "blobs.url") && strings.Contains(v, "@") { // with a password, though there may be none
+	if k.Secret && v != "" || (k.Name == "callbacks.proxy" || k.Name == "blobs.url" || k.Name == "archive.url") && strings.Contains(v, "@") { // with a password, though there may be none
 		return hidden
 	}
 	return v
@@ -207,6 +207,17 @@ func contradictions(c Config) (wrong Mistakes) {
 	}
 	if most := place.MaxObject() >> 20; err == nil && most > 0 {
 		say(int64(c.Artifacts.MaxMB) > most, "artifacts.max_mb", strconv.Itoa(c.Artifacts.MaxMB), fmt.Sprintf("at most %d, which %s (blobs.url) takes", most, place))
+	}
+	if v := c.Archive.URL; v != "" {
+		at, err := location.Parse(v)
+		want := "file:PATH (a folder that all servers share) or s3://BUCKET/PREFIX?endpoint=URL (a bucket), or nothing"
+		if err != nil {
+			want = err.Error()
+			if strings.Contains(v, "@") || suspicious.MatchString(v) {
+				v = hidden
+			}
+		}
+		say(err != nil || at.Kind == location.Database, "archive.url", v, want)
 	}
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))

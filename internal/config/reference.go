@@ -35,7 +35,7 @@ You can put a secret into a file of one line instead, and name the file in the v
 			}
 			doc := strings.ToUpper(k.Doc[:1]) + k.Doc[1:] + ". " + strings.ToUpper(k.Want[:1]) + k.Want[1:] + "."
 			if slices.Contains(Idle, k.Name) {
-				doc += " Validated but not used yet: finished executions stay in the store."
+				doc += " Validated but not used yet."
 			}
 			if k.EnvOnly {
 				doc += " Environment only."

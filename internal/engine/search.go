@@ -60,6 +60,7 @@ type ExecutionPage struct {
 	Next       string
 	Partial    bool
 	Total      Total
+	Unread     []string // files that are gone or damaged: what they have is missing from the page
 }
 
 // Place is a position in a list of executions, which begins with the latest scheduled time and the greatest id. The

@@ -22,6 +22,8 @@ type Picture struct {
 	Oldest           time.Time       // when what has waited the longest was due; zero: nothing waits
 	DesiredWorkers   int
 	Archive          time.Duration // by how much history is late to move on
+	Archived         int64         // executions that have moved, since the beginning
+	ArchivedBytes    int64         // of the files that have them
 }
 
 const (
@@ -62,6 +64,7 @@ var (
 	unowned        = gauge("partitions_unowned", "Partitions that no server owns: their schedules do not fire.")
 	archiveLag     = gauge("archive_lag_seconds", "How long the oldest finished execution is overdue for archiving.")
 	historyBytes   = gauge("history_bytes", "Size of the history, by storage tier.", "tier")
+	historyWritten = gauge("history_written_total", "Finished executions that were moved to the archive, by all servers since the beginning.")
 	runsInFlight   = gauge("workflow_runs_in_flight", "Workflow runs that have begun and not ended, paused ones included.")
 	approvals      = gauge("workflow_approvals_waiting", "Approvals that workflow runs wait for.")
 	oldestApproval = gauge("workflow_oldest_approval_seconds", "How long the oldest open approval has waited.")
@@ -71,7 +74,7 @@ var (
 
 // Describe lists the gauges.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, workerMemory, workerMemoryOf, unowned, archiveLag, historyBytes, runsInFlight, approvals, oldestApproval, undecided, desiredWorkers} {
+	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, workerMemory, workerMemoryOf, unowned, archiveLag, historyBytes, historyWritten, runsInFlight, approvals, oldestApproval, undecided, desiredWorkers} {
 		to <- d
 	}
 }
@@ -109,6 +112,8 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	tell(unowned, float64(p.Unscheduled))
 	tell(archiveLag, p.Archive.Seconds())
 	tell(historyBytes, float64(p.HistoryBytes), "hot")
+	tell(historyBytes, float64(p.ArchivedBytes), "cold")
+	to <- prometheus.MustNewConstMetric(historyWritten, prometheus.CounterValue, float64(p.Archived))
 	tell(runsInFlight, float64(p.Runs.Count))
 	tell(approvals, float64(p.Approvals.Count))
 	tell(oldestApproval, since(p.OldestWaits, p.Now))

@@ -59,7 +59,7 @@ func TestNames(t *testing.T) {
 		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total traces_lost_total
 		store_errors_total{op} http_requests_total{code,route} limited_total{limit} auth_failures_total{reason} counts_lost_total
 		queue_depth{band,state} queue_paused oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} worker_memory_bytes worker_memory_max_ratio process_slots{state} process_memory_limit_bytes partitions_owned partitions_unowned
-		breakers_open callbacks_put_off_total{reason} archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}
+		breakers_open callbacks_put_off_total{reason} archive_lag_seconds history_bytes{tier} history_written_total desired_workers build_info{go_version,version}
 		workflow_runs_total{status} workflow_runs_in_flight workflow_node_wait_seconds workflow_decision_delay_seconds workflow_approvals_waiting workflow_oldest_approval_seconds workflow_oldest_undecided_seconds`)
 	var got []string
 	for _, f := range all(t) {

@@ -95,7 +95,7 @@ func (w *dayWriter) partFor(t tenant.ID) (*part, error) {
 	if w.Layout != archive.PerTenant {
 		t = ""
 	}
-	if n := len(w.open); n > 0 && w.open[n-1].tenant == t {
+	if n := len(w.open); n > 0 && w.open[n-1].tenant == t && !w.full(w.open[n-1]) {
 		return w.open[n-1], nil
 	}
 	s, err := w.spool()

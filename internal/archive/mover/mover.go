@@ -91,10 +91,14 @@ func ReadNote(ctx context.Context, s engine.Catalogue) (n Note, err error) {
 
 // Lag returns for how long the oldest day should have moved.
 func (n Note) Lag(hot int, now time.Time) time.Duration {
-	if n.Oldest == nil {
-		return 0
+	lag := time.Duration(0)
+	if quiet := now.Sub(n.At); !n.At.IsZero() && quiet > 3*lookAgain {
+		lag = quiet // nobody has looked
 	}
-	return max(0, now.Sub(n.Oldest.AddDate(0, 0, 1+hot)))
+	if n.Oldest != nil {
+		lag = max(lag, now.Sub(n.Oldest.AddDate(0, 0, 1+hot)))
+	}
+	return lag
 }
 
 // Tick moves every day that is due. What fails is noted, and tried again a minute later.

@@ -1,0 +1,494 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/archive"
+	"github.com/carillon-jobs/carillon/internal/archive/mover"
+	"github.com/carillon-jobs/carillon/internal/blob"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/history"
+)
+
+// world is a store with finished executions of two tenants, and a folder for files.
+type world struct {
+	*testing.T
+	store *sqlite.Store
+	root  string
+	files blob.Store
+	ids   map[tenant.ID][]job.ExecutionID
+	dead  job.ExecutionID
+	log   bytes.Buffer
+}
+
+type now func(context.Context) (time.Time, error)
+
+func (n now) Now() time.Time {
+	t, err := n(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
+
+func build(t *testing.T, n int) *world {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "carillon.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	w := &world{T: t, store: s, root: t.TempDir(), ids: map[tenant.ID][]job.ExecutionID{}}
+	w.files = folder.New(w.root)
+	w.do(s.Migrate(t.Context()))
+	id := job.WorkerID(newID())
+	at, err := s.Now(t.Context())
+	w.do(err)
+	w.do(s.Register(t.Context(), job.Worker{ID: id, Host: "h", Version: "v", Capacity: 1000, StartedAt: at}, time.Hour))
+	for i := range n {
+		of := tenant.ID("acme")
+		if i%3 == 0 {
+			of = "other"
+		}
+		w.run(id, of, i)
+	}
+	return w
+}
+
+func (w *world) do(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// run creates an execution and lets it end.
+func (w *world) run(worker job.WorkerID, of tenant.ID, i int) {
+	w.Helper()
+	ctx := w.Context()
+	at, err := w.store.Now(ctx)
+	w.do(err)
+	j := job.Job{
+		ID: newID(), Tenant: of, State: job.Active, CreatedAt: at, UpdatedAt: at, Revision: 1,
+		Definition: job.Definition{
+			Name: fmt.Sprint("job ", i%4), Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Priority: 5, Tags: []string{fmt.Sprint("tag", i%2)},
+			Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: time.Minute}, Payload: []byte(`{"n":1}`),
+		},
+	}
+	e := job.Execution{
+		ID: job.ExecutionID(j.ID), Job: j.ID, Tenant: of, Status: job.Pending, Trigger: job.ByAPI, ScheduledAt: at.Add(-time.Duration(i%7) * time.Hour), DueAt: at,
+		MaxAttempts: 4, Priority: 5, Partition: job.PartitionOf(j.ID), Class: j.Class(),
+	}
+	_, err = w.store.CreateJobs(ctx, []engine.Creation{{Tenant: of, Jobs: []job.Job{j}, Executions: []job.Execution{e}}})
+	w.do(err)
+	lease := func() job.Attempt {
+		as, err := w.store.Lease(ctx, []engine.Grant{{Worker: worker, Executions: []job.ExecutionID{e.ID}}}, engine.Fence{})
+		w.do(err)
+		if len(as) != 1 {
+			w.Fatalf("leased %d", len(as))
+		}
+		return as[0]
+	}
+	a := lease()
+	boom := &job.Error{Type: job.HTTPError, Message: fmt.Sprint("answered 503 to ", i), HTTPStatus: 503}
+	if i%5 == 1 { // a failed attempt before it
+		_, err = w.store.Finish(ctx, []job.Finish{{
+			Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: boom, Retryable: true}, Then: job.Transition{Move: job.Again, Status: job.Retrying, DueAt: at, Tries: 1},
+		}})
+		w.do(err)
+		a = lease()
+	}
+	if i%4 == 2 {
+		lines := []job.LogLine{{At: at, Stream: job.LogStdout, Text: fmt.Sprint("line of ", i)}, {At: at, Stream: job.LogStderr, Text: "second"}}
+		_, err := w.store.AppendLogs(ctx, []engine.LogAppend{{Lease: a.Lease, Worker: worker, To: job.LogHead{Lines: 2, Bytes: 40}, Data: engine.EncodeLog(lines)}})
+		w.do(err)
+	}
+	end := job.Finish{Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeSucceeded, Result: fmt.Appendf(nil, `{"i":%d}`, i)}, Then: job.Transition{Move: job.Done, Status: job.Succeeded}}
+	if i == 8 {
+		end = job.Finish{Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: boom}, Then: job.Transition{Move: job.Died, Status: job.Failed, Tries: 1}}
+		w.dead = e.ID
+	}
+	_, err = w.store.Finish(ctx, []job.Finish{end})
+	w.do(err)
+	w.ids[of] = append(w.ids[of], e.ID)
+}
+
+func (w *world) mover(s mover.Store, files blob.Store) *mover.Mover {
+	return &mover.Mover{
+		Store: s, Files: files, Clock: now(w.store.Now), Holder: newID(), Hot: -1, Layout: archive.Shared, Spool: w.TempDir(), PartRows: 20,
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+	}
+}
+
+func (w *world) tiers() *history.Tiers {
+	return history.Over(w.store, w.files, slog.New(slog.NewTextHandler(&w.log, nil)))
+}
+
+// seen is all that a tenant can see of its executions.
+type seen struct {
+	lists  map[string][]job.Execution
+	single map[job.ExecutionID]engine.Finished
+	logs   map[job.ExecutionID][]string
+	lines  int64
+}
+
+func (w *world) look(s engine.Store, of tenant.ID) seen {
+	w.Helper()
+	ctx := w.Context()
+	out := seen{map[string][]job.Execution{}, map[job.ExecutionID]engine.Finished{}, map[job.ExecutionID][]string{}, 0}
+	one := w.ids[of][len(w.ids[of])/2]
+	for name, f := range map[string]engine.ExecutionFilter{
+		"all": {}, "failed": {Statuses: []job.Status{job.Failed}}, "job": {Job: job.ID(one)}, "text": {Text: "503"}, "tag": {Tag: "tag1"}, "name": {JobName: "job 2"},
+		"live": {Statuses: []job.Status{job.Pending}}, "early": {Until: now(w.store.Now).Now().Add(-4 * time.Hour)}, "kept": {Kept: now(w.store.Now).Now().Add(time.Hour)},
+	} {
+		f.Tenant = of
+		for p := (engine.Page{Limit: 7, Bounded: true}); ; {
+			page, err := s.FindExecutions(ctx, f, p)
+			w.do(err)
+			if len(page.Executions) > 7 || len(page.Unread) > 0 {
+				w.Fatalf("%s: a page of %d, unread %v", name, len(page.Executions), page.Unread)
+			}
+			out.lists[name] = append(out.lists[name], page.Executions...)
+			if n := int64(len(w.ids[of])); name == "all" && page.Total.Count != n && !page.Total.Estimate {
+				w.Fatalf("a total of %+v, want %d", page.Total, n)
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+	}
+	for _, id := range w.ids[of] {
+		e, err := s.Execution(ctx, of, id)
+		w.do(err)
+		x := engine.Finished{Execution: e}
+		x.Attempts, err = s.Attempts(ctx, of, id)
+		w.do(err)
+		x.Events, err = s.Events(ctx, of, id)
+		w.do(err)
+		out.single[id] = x
+		chunks, err := s.Logs(ctx, of, id, engine.LogQuery{Chunks: 10})
+		w.do(err)
+		for _, c := range chunks {
+			lines, err := engine.DecodeLog(c.Data)
+			w.do(err)
+			for _, l := range lines {
+				out.logs[id] = append(out.logs[id], l.Text)
+			}
+		}
+		n, err := s.LogLines(ctx, of, id, 0)
+		w.do(err)
+		out.lines += n
+		if _, err := s.Execution(ctx, "nobody", id); !errors.Is(err, engine.ErrNotFound) {
+			w.Fatalf("another tenant: %v", err)
+		}
+	}
+	return out
+}
+
+func (w *world) same(got, want seen, when string) {
+	w.Helper()
+	for name, all := range want.lists {
+		if !reflect.DeepEqual(got.lists[name], all) {
+			w.Fatalf("%s: the list %q has %d executions, want %d:\n%+v\n%+v", when, name, len(got.lists[name]), len(all), got.lists[name], all)
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		w.Fatalf("%s: %+v\nwant %+v", when, got, want)
+	}
+}
+
+func (w *world) left(of tenant.ID) (n int) {
+	w.Helper()
+	page, err := w.store.FindExecutions(w.Context(), engine.ExecutionFilter{Tenant: of}, engine.Page{Limit: 1000})
+	w.do(err)
+	return len(page.Executions)
+}
+
+// What moves is seen as it was: in lists of every kind, by id, with attempts, events and logs.
+func TestWhatMovesIsSeenAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []archive.Layout{archive.Shared, archive.PerTenant} {
+		w := build(t, 70)
+		acme, other := w.look(w.store, "acme"), w.look(w.store, "other")
+		w.same(w.look(w.tiers(), "acme"), acme, "before")
+		m := w.mover(w.store, w.files)
+		m.Layout = layout
+		if next, err := m.Tick(t.Context()); err != nil || next < time.Minute {
+			t.Fatal(next, err)
+		}
+		w.same(w.look(w.tiers(), "acme"), acme, "after")
+		w.same(w.look(w.tiers(), "other"), other, "after")
+		if a, b := w.left("acme"), w.left("other"); a != 1 || b != 0 { // a dead letter
+			t.Errorf("%d and %d are left in the store: %s", a, b, w.log.String())
+		}
+		files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{})
+		w.do(err)
+		for _, f := range files {
+			if f.State != engine.FileSettled || layout == archive.PerTenant != strings.Contains(f.Name, "tenant=") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(files) < 4 {
+			t.Errorf("%d files", len(files))
+		}
+		note, err := mover.ReadNote(t.Context(), w.store)
+		if err != nil || note.Written != 69 || note.Error != "" || note.Oldest != nil {
+			t.Errorf("%+v, %v", note, err)
+		}
+		// Again, there is nothing to do.
+		if _, err := m.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{}); err != nil || len(again) != len(files) {
+			t.Errorf("%d files, %v", len(again), err)
+		}
+		// It can be run again, which is told where it is looked at.
+		j := w.ids["acme"][3]
+		old, err := w.tiers().Execution(t.Context(), "acme", j)
+		w.do(err)
+		x := old
+		x.ID, x.RetryOf, x.Status, x.Trigger, x.Class = newID(), old.ID, job.Pending, job.ByRetry, "x"
+		got, err := w.tiers().Rerun(t.Context(), "acme", engine.Rerun{Executions: []job.Execution{x}})
+		if err != nil || len(got.Added) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		events, err := w.tiers().Events(t.Context(), "acme", j)
+		if err != nil || !slices.ContainsFunc(events, func(e job.Event) bool { return e.Kind == job.EventRerun }) {
+			t.Errorf("%+v, %v", events, err)
+		}
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// killer stops a mover at one of its calls, as a kill would: that call and all after it fail.
+type killer struct {
+	at, n int
+	after bool // that call takes effect
+}
+
+func (k *killer) call(f func() error) error {
+	k.n++
+	if k.n > k.at || k.n == k.at && !k.after {
+		return errKilled
+	}
+	if err := f(); err != nil || k.n < k.at {
+		return err
+	}
+	return errKilled
+}
+
+type killedFiles struct {
+	blob.Store
+	k *killer
+}
+
+func (s killedFiles) Put(ctx context.Context, o blob.Object, c io.ReaderAt) error {
+	return s.k.call(func() error { return s.Store.Put(ctx, o, c) })
+}
+
+func (s killedFiles) Delete(ctx context.Context, name string) error {
+	return s.k.call(func() error { return s.Store.Delete(ctx, name) })
+}
+
+func (s killedFiles) Get(ctx context.Context, name string, from, n int64) (r io.ReadCloser, err error) {
+	err = s.k.call(func() error { r, err = s.Store.Get(ctx, name, from, n); return err })
+	return r, err
+}
+
+// A mover that is killed at any of its calls, before it or after it, loses nothing and shows nothing twice; nor does the next one, which
+// ends what it began.
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for at := 1; ; at++ {
+			if testing.Short() && at%5 != 1 && at > 3 {
+				continue
+			}
+			w := build(t, 26)
+			acme := w.look(w.store, "acme")
+			k := &killer{at: at, after: after}
+			store := &engine.Around{Store: w.store, Hook: func(ctx context.Context, _ engine.Method, call func(context.Context) error) error {
+				return k.call(func() error { return call(ctx) })
+			}}
+			m := w.mover(store, killedFiles{w.files, k})
+			_, _ = m.Tick(t.Context())
+			when := fmt.Sprintf("killed at call %d, after it: %t", at, after)
+			w.same(w.look(w.tiers(), "acme"), acme, when)
+			next := w.mover(w.store, w.files)
+			next.Holder = m.Holder // else it would wait until the turn is over
+			if _, err := next.Tick(t.Context()); err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+			w.same(w.look(w.tiers(), "acme"), acme, when+", and the next one came")
+			if note, err := mover.ReadNote(t.Context(), w.store); err != nil || note.Error != "" {
+				t.Fatalf("%s: %+v, %v", when, note, err)
+			}
+			if n := w.left("acme"); n != 1 {
+				t.Fatalf("%s: %d are left: %s", when, n, w.log.String())
+			}
+			files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{})
+			w.do(err)
+			objects, err := w.files.List(t.Context(), "", "", 100)
+			w.do(err)
+			if len(files) != len(objects) {
+				t.Fatalf("%s: %d objects of %d files", when, len(objects), len(files))
+			}
+			if k.n < at {
+				break
+			}
+			if at > 200 {
+				t.Fatal("it never ends")
+			}
+		}
+	}
+}
+
+// A file that is gone or damaged is named, and the rest is served.
+func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
+	w := build(t, 70)
+	if _, err := w.mover(w.store, w.files).Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{Kind: engine.ArchivedExecutions, Tenant: "acme"})
+	w.do(err)
+	if len(files) < 3 {
+		t.Fatalf("%d files", len(files))
+	}
+	w.do(os.Truncate(filepath.Join(w.root, files[0].Name), files[0].Bytes/2))
+	w.do(os.Remove(filepath.Join(w.root, files[1].Name)))
+	page, err := w.tiers().FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: "acme"}, engine.Page{Limit: 1000})
+	w.do(err)
+	want := []string{files[0].Name, files[1].Name}
+	slices.Sort(page.Unread)
+	slices.Sort(want)
+	if missing := int(files[0].Shares[0].Rows + files[1].Shares[0].Rows); !slices.Equal(page.Unread, want) || len(page.Executions) != len(w.ids["acme"])-missing {
+		t.Errorf("%d executions, unread %v; want all but %d, and %v", len(page.Executions), page.Unread, missing, want)
+	}
+	if !strings.Contains(w.log.String(), files[0].Name) {
+		t.Error("the log does not name it")
+	}
+	// By its id: it is found, or may be in a file that cannot be read.
+	found, unknown := 0, 0
+	for _, id := range w.ids["acme"] {
+		switch _, err := w.tiers().Execution(t.Context(), "acme", id); {
+		case err == nil:
+			found++
+		case errors.Is(err, engine.ErrUnavailable):
+			unknown++
+		default:
+			t.Error(err)
+		}
+	}
+	if found != len(page.Executions) || unknown == 0 {
+		t.Errorf("%d are found and %d may be", found, unknown)
+	}
+}
+
+// away is a place that cannot be reached.
+type away struct{ blob.Store }
+
+func (a away) Get(context.Context, string, int64, int64) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("read: %w", blob.ErrUnavailable)
+}
+
+func (a away) Put(context.Context, blob.Object, io.ReaderAt) error {
+	return fmt.Errorf("write: %w", blob.ErrUnavailable)
+}
+
+// A bucket that is away delays what is archived, says so, and drops nothing; what is in the store is served.
+func TestAPlaceThatIsAway(t *testing.T) {
+	t.Parallel()
+	w := build(t, 70)
+	acme := w.look(w.store, "acme")
+	m := w.mover(w.store, away{w.files})
+	next, err := m.Tick(t.Context())
+	note, _ := mover.ReadNote(t.Context(), w.store)
+	if err != nil || next > 2*time.Minute || !strings.Contains(note.Error, "cannot be reached") || note.Oldest == nil {
+		t.Errorf("next in %v, %v; %+v", next, err, note)
+	}
+	if lag := note.Lag(7, note.Oldest.AddDate(0, 0, 10)); lag != 48*time.Hour {
+		t.Errorf("a lag of %v", lag)
+	}
+	w.same(w.look(w.tiers(), "acme"), acme, "while it is away")
+	m.Files = w.files
+	if _, err := m.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.same(w.look(w.tiers(), "acme"), acme, "when it is back")
+	gone := history.Over(w.store, away{w.files}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if _, err := gone.FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: "other"}, engine.Page{Limit: 5}); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("with nothing to show: %v", err)
+	}
+	if _, err := gone.Execution(t.Context(), "acme", w.ids["acme"][0]); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("by id: %v", err)
+	}
+	if e, err := gone.Execution(t.Context(), "acme", w.dead); err != nil || e.Status != job.Failed {
+		t.Errorf("what is in the store: %v", err)
+	}
+}
+
+// Another object under a name that is needed is left alone and named, and the day moves under the next name.
+func TestAForeignObject(t *testing.T) {
+	t.Parallel()
+	w := build(t, 30)
+	acme := w.look(w.store, "acme")
+	e, err := w.store.Execution(t.Context(), "acme", w.ids["acme"][0])
+	w.do(err)
+	name := archive.Name(engine.ArchivedExecutions, archive.Shared, "", archive.Day(e.FinishedAt), 0)
+	file := filepath.Join(w.root, filepath.FromSlash(name))
+	w.do(os.MkdirAll(filepath.Dir(file), 0o700))
+	w.do(os.WriteFile(file, []byte("not ours"), 0o600))
+	if _, err := w.mover(w.store, w.files).Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.same(w.look(w.tiers(), "acme"), acme, "after")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "not ours" {
+		t.Errorf("it is %q, %v", text, err)
+	}
+	if !strings.Contains(w.log.String(), name) {
+		t.Error("the log does not name it")
+	}
+}
+
+// Two movers at once do it once.
+func TestTwoMovers(t *testing.T) {
+	t.Parallel()
+	w := build(t, 50)
+	acme := w.look(w.store, "acme")
+	done := make(chan error, 2)
+	for range 2 {
+		m := w.mover(w.store, w.files)
+		m.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		go func() {
+			_, err := m.Tick(context.WithoutCancel(t.Context()))
+			done <- err
+		}()
+	}
+	w.do(errors.Join(<-done, <-done))
+	w.same(w.look(w.tiers(), "acme"), acme, "after")
+	if note, err := mover.ReadNote(t.Context(), w.store); err != nil || note.Written != 49 {
+		t.Errorf("%+v, %v", note, err)
+	}
+}
