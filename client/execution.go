@@ -54,8 +54,9 @@ type Progress struct {
 
 // Executions is one page of executions.
 type Executions struct {
-	Executions []Execution `json:"executions"`
-	Pagination Pagination  `json:"pagination"`
+	Executions  []Execution `json:"executions"`
+	Pagination  Pagination  `json:"pagination"`
+	UnreadFiles []string    `json:"unread_files,omitempty" doc:"Archived files that are gone or damaged: what they hold is missing here."`
 }
 
 // ExecutionAttempt is one attempt of an execution, running or ended.

@@ -121,7 +121,7 @@ var table = map[string]rule{
 	"internal/dashboard": {why: "a leaf: it serves files"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/delivery", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ratelimit", "internal/telemetry", "internal/dashboard", "internal/wire"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/delivery", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ratelimit", "internal/telemetry", "internal/dashboard", "internal/wire", "internal/archive/mover", "internal/blob"},
 		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, others: []string{"github.com/anishathalye/porcupine"}, why: "it judges histories by the rules alone, whoever recorded them"},

@@ -21,6 +21,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/archive/mover"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
@@ -77,6 +79,7 @@ func faceOver(t testing.TB, raw engine.Store, change ...func(*api.Config, engine
 	cfg.Secrets = secret.New(store, must(seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))))
 	cfg.Delivery = delivery.New(cfg.Dispatch, cfg.Logger, cfg.Secrets.Step)
 	cfg.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: cfg.Dispatch.Offer, Secrets: cfg.Secrets})
+	cfg.Archive = &api.Archive{Office: &mover.Office{Store: store, Files: folder.New(t.TempDir()), Clock: clock.System{}, Hot: 7, Wake: func() {}}, Place: "file:/srv/carillon/history", Layout: "shared"}
 	for _, c := range change {
 		c(&cfg, store)
 	}

@@ -59,6 +59,7 @@ var table = []struct {
 	{service.ErrNoNode, 409, client.CodeNoNode, "The attempt is not a node of a workflow: it has no ancestors and no item."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Try another server, or try again later."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed this at the same time. Read it again, then retry."},
+	{engine.ErrArchive, 503, "archive_unavailable", "Archived history cannot be read right now; the server's log has the reason. History of the last days can."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached right now, and the request may or may not have been stored. Retry with the same idempotency key."},
 	{artifact.ErrUnavailable, 503, "unavailable", "The place where artifacts are stored cannot be used right now; the server's log has the reason."},
 	{artifact.ErrNoRoom, 503, "unavailable", "There is no space left for artifacts."},

@@ -106,7 +106,7 @@ func (s executionAPI) searchExecutions(w http.ResponseWriter, r *http.Request, p
 
 func wireExecutions(page engine.Page, found engine.ExecutionPage) client.Executions {
 	out := client.Executions{Executions: make([]client.Execution, len(found.Executions)), Pagination: pagination(page, found.Total, found.Next)}
-	out.Pagination.Partial = found.Partial
+	out.Pagination.Partial, out.UnreadFiles = found.Partial, found.Unread
 	for i, e := range found.Executions {
 		out.Executions[i] = wireExecution(e)
 	}

@@ -378,7 +378,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, workerAPI{s}.nodeRoutes(), s.workflowRoutes(), s.runRoutes(), executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), settingsAPI{s}.badgeRoutes(), settingsAPI{s}.holdRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
+	return slices.Concat(rs, workerAPI{s}.nodeRoutes(), s.workflowRoutes(), s.runRoutes(), executionAPI{s}.historyRoutes(), settingsAPI{s}.queueRoutes(), settingsAPI{s}.ruleRoutes(), accessAPI{s}.keyRoutes(), settingsAPI{s}.quotaRoutes(), accessAPI{s}.auditRoutes(), jobAPI{s}.declareRoutes(), viewAPI{s}.observeRoutes(), viewAPI{s}.supportRoutes(), viewAPI{s}.archiveRoutes(), settingsAPI{s}.badgeRoutes(), settingsAPI{s}.holdRoutes(), viewAPI{s}.screenRoutes(), accessAPI{s}.signInRoutes(), viewAPI{s}.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {

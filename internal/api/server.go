@@ -66,6 +66,7 @@ type Config struct {
 	Support      *Support                    // what a support bundle says about the process; nil: nothing
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
+	Archive      *Archive                    // nil: history stays in the store
 	Shared       bool                        // workers that serve every tenant may run commands
 	WorkerCerts  bool                        // workers must show a certificate (mutual TLS)
 	Retry        job.RetryPolicy             // policy of jobs that set none; zero: job.DefaultRetry

@@ -117,6 +117,8 @@ type running struct {
 
 	tokenFile string
 
+	office *api.Archive // nil: history stays in the store
+
 	scheduling atomic.Pointer[func() engine.Holding] // returns the partitions whose schedules it fires
 }
 
@@ -316,6 +318,10 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.whenAnswered(ctx, func() error { return r.signs(ctx, svc) }); err != nil {
 		return err
 	}
+	movers := make(chan struct{}, 1)
+	if files != nil {
+		r.office = r.archivist(owners, files, clk, func() { wake(movers) })
+	}
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
 		return err
@@ -350,7 +356,7 @@ func (r *running) start(ctx context.Context) error {
 		}
 		if files != nil {
 			m := r.mover(owners, files, clk, disp)
-			r.background("archive", func(ctx context.Context) { loop.Run(ctx, r.log, "archive", nil, m.Tick) })
+			r.background("archive", func(ctx context.Context) { loop.Run(ctx, r.log, "archive", movers, m.Tick) })
 		}
 		notifier := &notify.Notifier{Store: store, Send: svc.Notify, Clock: clk, Mine: mine(owned), Log: r.log}
 		r.background("notifier", func(ctx context.Context) { loop.Run(ctx, r.log, "notifier", nil, notifier.Tick) })
@@ -533,7 +539,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Delivery: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
-		Proxies: r.Config.TrustedProxies, Failures: r.Config.FailedPerAddress, Unproven: r.Config.UnprovenRate, Sessions: r.Config.Workers.Sessions, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
+		Proxies: r.Config.TrustedProxies, Failures: r.Config.FailedPerAddress, Unproven: r.Config.UnprovenRate, Sessions: r.Config.Workers.Sessions, MaxArtifact: r.maxArtifact(), Archive: r.office, Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/archive"
 	"github.com/carillon-jobs/carillon/internal/archive/mover"
 	"github.com/carillon-jobs/carillon/internal/blob"
@@ -62,6 +63,14 @@ func (r *running) mover(db engine.Store, files blob.Store, clk clock.Clock, disp
 			return err != nil || all.Waiting > 0
 		},
 	}
+}
+
+// archivist answers operators' questions about the archive.
+func (r *running) archivist(db engine.Store, files blob.Store, clk clock.Clock, wake func()) *api.Archive {
+	if !r.has("scheduler") {
+		wake = nil
+	}
+	return &api.Archive{Office: &mover.Office{Store: db, Files: files, Clock: clk, Hot: r.Config.History.Hot, Wake: wake}, Place: files.String(), Layout: r.Config.Archive.Layout}
 }
 
 // lookAtArchive returns the state of the archive, for metrics.

@@ -53,7 +53,7 @@ func root(s *session) *cobra.Command {
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
 		{"use", "Work with jobs:", []*cobra.Command{jobs.jobCommand(), jobs.applyCommand(), jobs.planCommand(), jobs.importCommand(), executions.executionCommand(), workflows.workflowCommand(), runs.runCommand(), runs.approvalsCommand(), runs.eventCommand(), executions.dlqCommand(), executions.operationCommand(), operate.forecastCommand(), access.calendarCommand(), operate.artifactCommand(), cronCommand()}},
-		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.archiveCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Access:", []*cobra.Command{access.loginCommand(), access.contextCommand(), access.keyCommand(), access.signInCommand(), access.secretCommand(), operate.signingCommand(), access.tenantCommand(), access.holdCommand(), operate.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -824,6 +824,10 @@ func (s *Around) SettleFile(ctx context.Context, a1 ArchiveTurn, a2 string) erro
 	return s.Hook(ctx, "SettleFile", func(ctx context.Context) error { return s.Store.SettleFile(ctx, a1, a2) })
 }
 
+func (s *Around) RetireFile(ctx context.Context, a1 ArchiveTurn, a2 string) error {
+	return s.Hook(ctx, "RetireFile", func(ctx context.Context) error { return s.Store.RetireFile(ctx, a1, a2) })
+}
+
 func (s *Around) StrikeFile(ctx context.Context, a1 ArchiveTurn, a2 string) error {
 	return s.Hook(ctx, "StrikeFile", func(ctx context.Context) error { return s.Store.StrikeFile(ctx, a1, a2) })
 }

@@ -31,6 +31,9 @@ var (
 	// ErrTooSlow means that a call was abandoned because it took too long: a smaller one may succeed. It is also
 	// ErrUnavailable.
 	ErrTooSlow = fmt.Errorf("%w: it took too long", ErrUnavailable)
+	// ErrArchive means that archived history cannot be read: its place is away, or a file is gone or damaged. It is also
+	// ErrUnavailable.
+	ErrArchive = fmt.Errorf("%w: archived history cannot be read", ErrUnavailable)
 	// ErrNoRoom means that the store's disk is full, and ErrReadOnly that it takes no writes. Each is also
 	// ErrUnavailable.
 	ErrNoRoom   = fmt.Errorf("%w: the disk is full", ErrUnavailable)

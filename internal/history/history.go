@@ -69,7 +69,7 @@ func cannot(err error) error {
 	if errors.Is(err, engine.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: archived history: %w", engine.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", engine.ErrArchive, err)
 }
 
 func (s *Tiers) tell(x engine.ArchiveFile, err error) {

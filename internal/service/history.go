@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -67,6 +69,9 @@ func (s *Executions) ExportExecutions(ctx context.Context, p tenant.Principal, f
 		found, err := s.SearchExecutions(ctx, p, f, at)
 		if err != nil {
 			return err
+		}
+		if len(found.Unread) > 0 { // an export that misses something must not look complete
+			return fmt.Errorf("%w: %s", engine.ErrArchive, strings.Join(found.Unread, ", "))
 		}
 		if err := page(found.Executions); err != nil {
 			return err

@@ -31,6 +31,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/blob"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
@@ -39,6 +40,7 @@ import (
 type Store interface {
 	engine.Catalogue
 	engine.Days
+	Tenants(ctx context.Context) ([]tenant.Tenant, error)
 }
 
 // Mover moves days. It is not safe for concurrent use, except for Wake.
@@ -101,7 +103,7 @@ func (n Note) Lag(hot int, now time.Time) time.Duration {
 	return lag
 }
 
-// Tick moves every day that is due. What fails is noted, and tried again a minute later.
+// Tick moves every day that is due, and deletes files whose retention is over. What fails is noted, and tried again a minute later.
 func (m *Mover) Tick(ctx context.Context) (time.Duration, error) {
 	turn, err := m.Store.TakeArchive(ctx, m.Holder, turnLasts)
 	if errors.Is(err, engine.ErrConflict) {
@@ -208,6 +210,7 @@ func (r *round) all(ctx context.Context) error {
 	if len(left) > 0 {
 		r.note.Oldest = &left[0]
 	}
+	errs = append(errs, r.purge(ctx))
 	return errors.Join(errs...)
 }
 

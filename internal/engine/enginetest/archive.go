@@ -119,6 +119,7 @@ func archived(t *testing.T, h Harness) {
 		func(x engine.ArchiveTurn) error { return f.ProveFile(f.ctx, x, one.Name) },
 		func(x engine.ArchiveTurn) error { return f.LeaveDay(f.ctx, x, day) },
 		func(x engine.ArchiveTurn) error { return f.SettleFile(f.ctx, x, one.Name) },
+		func(x engine.ArchiveTurn) error { return f.RetireFile(f.ctx, x, one.Name) },
 		func(x engine.ArchiveTurn) error { return f.StrikeFile(f.ctx, x, one.Name) },
 		func(x engine.ArchiveTurn) error { return f.NoteArchive(f.ctx, x, []byte("x")) },
 	} {
@@ -227,6 +228,11 @@ func archived(t *testing.T, h Harness) {
 	do(f.SettleFile(f.ctx, turn, one.Name))
 	do(f.SettleFile(f.ctx, turn, one.Name))
 	is(engine.FileFilter{Answering: true}, "executions/a 3", "logs/a 2")
+	if err := f.RetireFile(f.ctx, turn, "logs/a"); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("one that is not settled: %v", err)
+	}
+	do(f.RetireFile(f.ctx, turn, one.Name))
+	is(engine.FileFilter{}, "executions/a 0", "logs/a 2")
 
 	// An archived execution can be run again, if the caller says whose it was.
 	if got := must(f.Rerun(f.ctx, tenant.Default, run)); len(got.Added) != 0 {

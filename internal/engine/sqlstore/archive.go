@@ -112,6 +112,11 @@ func (s archive) SettleFile(ctx context.Context, t engine.ArchiveTurn, name stri
 	return s.move(ctx, t, name, engine.FileAnswers, engine.FileSettled)
 }
 
+// RetireFile makes a file answer no longer.
+func (s archive) RetireFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
+	return s.move(ctx, t, name, engine.FileSettled, engine.FileBegun)
+}
+
 func (s archive) move(ctx context.Context, t engine.ArchiveTurn, name string, from, to engine.FileState) error {
 	return s.write(ctx, "change a file of the archive", t, func(tx Tx) error {
 		n, err := tx.Exec(moveFileSQL, name, int(from), int(to))

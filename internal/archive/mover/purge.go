@@ -1,0 +1,79 @@
+package mover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/archive"
+	"github.com/carillon-jobs/carillon/internal/blob"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// purge deletes files of which no tenant keeps anything any more. A file that has executions of several tenants stays until the retention of
+// the last one ends; nobody is shown what is past their own.
+func (r *round) purge(ctx context.Context) error {
+	files, err := r.Store.ArchiveFiles(ctx, engine.FileFilter{Answering: true})
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	kept, err := r.kept(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range files {
+		if kept[f.Name] || f.State != engine.FileSettled {
+			continue
+		}
+		if err := r.step(ctx, f.Day, "purge"); err != nil {
+			return err
+		}
+		if err := r.forget(ctx, f); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.Log.Info("a file of history was deleted: its retention is over", "file", f.Name, "rows", f.Rows)
+	}
+	return errors.Join(errs...)
+}
+
+// kept returns the names of files of which some tenant keeps something.
+func (r *round) kept(ctx context.Context) (map[string]bool, error) {
+	ts, err := r.Store.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, now := map[string]bool{}, r.Clock.Now()
+	for _, t := range ts {
+		since, limited := t.Quota().KeptSince(now)
+		files, err := r.Store.ArchiveFiles(ctx, engine.FileFilter{Tenant: t.ID, Answering: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if !limited || now.Sub(t.CutAt) < tenant.CutGrace || f.Day.Add(24*time.Hour).After(since) {
+				out[f.Name] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// forget deletes a file, and what the store still knows of its executions.
+func (r *round) forget(ctx context.Context, f engine.ArchiveFile) error {
+	if f.Kind == engine.ArchivedExecutions {
+		err := archive.IDs(blob.NewAt(ctx, r.Files, f.Name, f.Bytes), f.Bytes, dropAtOnce, func(ids []job.ExecutionID) error {
+			return r.Store.DropArchived(ctx, ids, r.Clock.Now())
+		})
+		if err != nil && (ctx.Err() != nil || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)) {
+			return err
+		}
+	}
+	if err := r.Store.RetireFile(ctx, r.turn, f.Name); err != nil { // nobody reads it from here on
+		return err
+	}
+	return r.discard(ctx, f)
+}
