@@ -103,7 +103,7 @@ var table = map[string]rule{
 	"internal/blob/blobtest": {ours: []string{"internal/blob"}, why: "the suite knows the port, never an engine"},
 
 	"internal/archive":       {ours: []string{core, "internal/engine"}, others: []string{"github.com/parquet-go/parquet-go"}, why: "the file format: it reads and writes what it is given"},
-	"internal/archive/mover": {ours: []string{core, "internal/archive", "internal/blob", "internal/clock", "internal/engine", "internal/failpoint"}, why: "it knows days and files, and nobody who reads them"},
+	"internal/archive/mover": {ours: []string{core, "internal/archive", "internal/blob", "internal/clock", "internal/engine"}, why: "it knows days and files, and nobody who reads them"},
 	"internal/history":       {ours: []string{core, "internal/archive", "internal/blob", "internal/engine"}, why: "it reads from the store and from files, and knows nobody who asks"},
 
 	"internal/artifact":       {ours: []string{core, "internal/blob"}, why: "it knows tenants and objects, not jobs or requests"},

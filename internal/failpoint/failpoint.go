@@ -39,7 +39,6 @@ var Points = []string{
 	"worker.afterClaim", "worker.beforeEffect", "worker.duringEffect", "worker.afterEffectBeforeComplete", "worker.afterCompleteBeforeAck", "worker.beforeHeartbeat",
 	"workflow.beforeBegin", "workflow.afterBeginBeforeHint", "workflow.beforeCommit", "workflow.afterCommitBeforeHint", "workflow.midExpand",
 	"reap.afterSelectBeforeUpdate",
-	"archive.afterWriteBeforePut", "archive.afterPutBeforeProve", "archive.afterProveBeforeLeave", "archive.afterLeaveBeforeDrop", "archive.midDrop",
 	"shutdown.midDrain",
 }
 

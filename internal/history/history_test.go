@@ -25,13 +25,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/history"
 )
 
 // world is a store with finished executions of two tenants, and a folder for files.
 type world struct {
 	*testing.T
-	store *sqlite.Store
+	store engine.Store
 	root  string
 	files blob.Store
 	ids   map[tenant.ID][]job.ExecutionID
@@ -58,6 +59,11 @@ func build(t *testing.T, n int) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	return buildOn(t, s, n)
+}
+
+func buildOn(t *testing.T, s engine.Store, n int) *world {
+	t.Helper()
 	w := &world{T: t, store: s, root: t.TempDir(), ids: map[tenant.ID][]job.ExecutionID{}}
 	w.files = folder.New(w.root)
 	w.do(s.Migrate(t.Context()))
@@ -228,54 +234,59 @@ func (w *world) left(of tenant.ID) (n int) {
 func TestWhatMovesIsSeenAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []archive.Layout{archive.Shared, archive.PerTenant} {
-		w := build(t, 70)
-		acme, other := w.look(w.store, "acme"), w.look(w.store, "other")
-		w.same(w.look(w.tiers(), "acme"), acme, "before")
-		m := w.mover(w.store, w.files)
-		m.Layout = layout
-		if next, err := m.Tick(t.Context()); err != nil || next < time.Minute {
-			t.Fatal(next, err)
+		t.Run("SQLite/"+string(layout), func(t *testing.T) { t.Parallel(); moves(t, build(t, 70), layout) })
+	}
+	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); moves(t, buildOn(t, storetest.Postgres(t), 70), archive.Shared) })
+}
+
+func moves(t *testing.T, w *world, layout archive.Layout) {
+	t.Helper()
+	acme, other := w.look(w.store, "acme"), w.look(w.store, "other")
+	w.same(w.look(w.tiers(), "acme"), acme, "before")
+	m := w.mover(w.store, w.files)
+	m.Layout = layout
+	if next, err := m.Tick(t.Context()); err != nil || next < time.Minute {
+		t.Fatal(next, err)
+	}
+	w.same(w.look(w.tiers(), "acme"), acme, "after")
+	w.same(w.look(w.tiers(), "other"), other, "after")
+	if a, b := w.left("acme"), w.left("other"); a != 1 || b != 0 { // a dead letter
+		t.Errorf("%d and %d are left in the store: %s", a, b, w.log.String())
+	}
+	files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{})
+	w.do(err)
+	for _, f := range files {
+		if f.State != engine.FileSettled || layout == archive.PerTenant != strings.Contains(f.Name, "tenant=") {
+			t.Errorf("%+v", f)
 		}
-		w.same(w.look(w.tiers(), "acme"), acme, "after")
-		w.same(w.look(w.tiers(), "other"), other, "after")
-		if a, b := w.left("acme"), w.left("other"); a != 1 || b != 0 { // a dead letter
-			t.Errorf("%d and %d are left in the store: %s", a, b, w.log.String())
-		}
-		files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{})
-		w.do(err)
-		for _, f := range files {
-			if f.State != engine.FileSettled || layout == archive.PerTenant != strings.Contains(f.Name, "tenant=") {
-				t.Errorf("%+v", f)
-			}
-		}
-		if len(files) < 4 {
-			t.Errorf("%d files", len(files))
-		}
-		note, err := mover.ReadNote(t.Context(), w.store)
-		if err != nil || note.Written != 69 || note.Error != "" || note.Oldest != nil {
-			t.Errorf("%+v, %v", note, err)
-		}
-		// Again, there is nothing to do.
-		if _, err := m.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if again, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{}); err != nil || len(again) != len(files) {
-			t.Errorf("%d files, %v", len(again), err)
-		}
-		// It can be run again, which is told where it is looked at.
-		j := w.ids["acme"][3]
-		old, err := w.tiers().Execution(t.Context(), "acme", j)
-		w.do(err)
-		x := old
-		x.ID, x.RetryOf, x.Status, x.Trigger, x.Class = newID(), old.ID, job.Pending, job.ByRetry, "x"
-		got, err := w.tiers().Rerun(t.Context(), "acme", engine.Rerun{Executions: []job.Execution{x}})
-		if err != nil || len(got.Added) != 1 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		events, err := w.tiers().Events(t.Context(), "acme", j)
-		if err != nil || !slices.ContainsFunc(events, func(e job.Event) bool { return e.Kind == job.EventRerun }) {
-			t.Errorf("%+v, %v", events, err)
-		}
+	}
+	if len(files) < 4 {
+		t.Errorf("%d files", len(files))
+	}
+	note, err := mover.ReadNote(t.Context(), w.store)
+	if err != nil || note.Written != 69 || note.Error != "" || note.Oldest != nil {
+		t.Errorf("%+v, %v", note, err)
+	}
+	// Again, there is nothing to do.
+	if _, err := m.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{}); err != nil || len(again) != len(files) {
+		t.Errorf("%d files, %v", len(again), err)
+	}
+	// It can be run again, which is told where it is looked at.
+	j := w.ids["acme"][3]
+	old, err := w.tiers().Execution(t.Context(), "acme", j)
+	w.do(err)
+	x := old
+	x.ID, x.RetryOf, x.Status, x.Trigger, x.Class = newID(), old.ID, job.Pending, job.ByRetry, "x"
+	got, err := w.tiers().Rerun(t.Context(), "acme", engine.Rerun{Executions: []job.Execution{x}})
+	if err != nil || len(got.Added) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	events, err := w.tiers().Events(t.Context(), "acme", j)
+	if err != nil || !slices.ContainsFunc(events, func(e job.Event) bool { return e.Kind == job.EventRerun }) {
+		t.Errorf("%+v, %v", events, err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // dayWriter writes a day as files, and puts each where it belongs when it is whole. It implements engine.DaySink.
@@ -243,9 +242,6 @@ func (w *dayWriter) put(f engine.ArchiveFile, t tenant.ID, s *spooled, sum archi
 	if err != nil {
 		return fmt.Errorf("read back what was written: %w", err)
 	}
-	if err := failpoint.Hit("archive.afterWriteBeforePut"); err != nil {
-		return err
-	}
 	f.Day, f.ReadAt, f.WrittenAt = w.day, w.readAt, w.Clock.Now()
 	for {
 		f.Name = archive.Name(f.Kind, w.Layout, t, w.day, f.Part)
@@ -290,9 +286,6 @@ func (w *dayWriter) place(f engine.ArchiveFile, s *spooled) (taken bool, err err
 		err = nil
 	}
 	if err != nil {
-		return false, err
-	}
-	if err := failpoint.Hit("archive.afterPutBeforeProve"); err != nil {
 		return false, err
 	}
 	if err := verify(w.ctx, w.Files, f); err != nil {

@@ -33,7 +33,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // Store is the part of a store that a mover uses.
@@ -297,9 +296,6 @@ func (r *round) move(ctx context.Context, day time.Time) error {
 	if err != nil || w.total == 0 {
 		return errors.Join(err, r.discardAll(ctx, w.written))
 	}
-	if err := failpoint.Hit("archive.afterProveBeforeLeave"); err != nil {
-		return err
-	}
 	if err := r.step(ctx, day, "leave"); err != nil {
 		return err
 	}
@@ -310,9 +306,6 @@ func (r *round) move(ctx context.Context, day time.Time) error {
 		return err
 	}
 	r.note.Written += w.total
-	if err := failpoint.Hit("archive.afterLeaveBeforeDrop"); err != nil {
-		return err
-	}
 	if err := r.step(ctx, day, "drop"); err != nil {
 		return err
 	}
@@ -339,9 +332,6 @@ func (r *round) unload(ctx context.Context, f engine.ArchiveFile) error {
 		err := archive.IDs(blob.NewAt(ctx, r.Files, f.Name, f.Bytes), f.Bytes, dropAtOnce, func(ids []job.ExecutionID) error {
 			began := time.Now()
 			if err := r.Store.DropArchived(ctx, ids, f.ReadAt); err != nil {
-				return err
-			}
-			if err := failpoint.Hit("archive.midDrop"); err != nil {
 				return err
 			}
 			return r.rest(ctx, time.Since(began))
