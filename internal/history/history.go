@@ -263,3 +263,26 @@ func (s *Tiers) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 	}
 	return s.Store.Rerun(ctx, t, r)
 }
+
+// Stats returns the statistics of jobs. Those of a one-off job are its execution, which may be archived: it is looked up for a single job,
+// not for each of a list.
+func (s *Tiers) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+	out, err := s.Store.Stats(ctx, t, ids)
+	if err != nil || len(ids) != 1 || out[0].Total > 0 {
+		return out, err
+	}
+	f, err := s.find(ctx, t, job.ExecutionID(ids[0]))
+	if err != nil {
+		return out, nil // it has none, or its file cannot be read, which is logged
+	}
+	e := &f.Execution
+	out[0] = job.Stats{Total: 1, LastStatus: e.Status, LastRunAt: e.StartedAt}
+	if e.Status == job.Succeeded {
+		out[0].Succeeded = 1
+	}
+	if !e.StartedAt.IsZero() {
+		out[0].AvgDuration = e.Duration()
+		out[0].P95Duration = job.P95(map[int]int64{job.Bucket(e.Duration()): 1})
+	}
+	return out, nil
+}

@@ -243,6 +243,8 @@ func moves(t *testing.T, w *world, layout archive.Layout) {
 	t.Helper()
 	acme, other := w.look(w.store, "acme"), w.look(w.store, "other")
 	w.same(w.look(w.tiers(), "acme"), acme, "before")
+	stats, err := w.store.Stats(t.Context(), "acme", []job.ID{job.ID(w.ids["acme"][3])})
+	w.do(err)
 	m := w.mover(w.store, w.files)
 	m.Layout = layout
 	if next, err := m.Tick(t.Context()); err != nil || next < time.Minute {
@@ -273,6 +275,12 @@ func moves(t *testing.T, w *world, layout archive.Layout) {
 	}
 	if again, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{}); err != nil || len(again) != len(files) {
 		t.Errorf("%d files, %v", len(again), err)
+	}
+	// A one-off job still says how it went.
+	after, err := w.tiers().Stats(t.Context(), "acme", []job.ID{job.ID(w.ids["acme"][3])})
+	w.do(err)
+	if !reflect.DeepEqual(after, stats) || stats[0].Total != 1 {
+		t.Errorf("statistics %+v, want %+v", after, stats)
 	}
 	// It can be run again, which is told where it is looked at.
 	j := w.ids["acme"][3]
