@@ -447,7 +447,7 @@ func TestAPlaceThatIsAway(t *testing.T) {
 	if err != nil || next > 2*time.Minute || !strings.Contains(note.Error, "cannot be reached") || note.Oldest == nil {
 		t.Errorf("next in %v, %v; %+v", next, err, note)
 	}
-	if lag := note.Lag(7, note.Oldest.AddDate(0, 0, 10)); lag != 48*time.Hour {
+	if lag := (mover.Note{Oldest: note.Oldest}).Lag(7, note.Oldest.AddDate(0, 0, 10)); lag != 48*time.Hour {
 		t.Errorf("a lag of %v", lag)
 	}
 	w.same(w.look(w.tiers(), "acme"), acme, "while it is away")
@@ -511,3 +511,56 @@ func TestTwoMovers(t *testing.T) {
 		t.Errorf("%+v, %v", note, err)
 	}
 }
+
+// A file is deleted when nobody keeps anything of it, and not while one tenant does.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	w := build(t, 30)
+	m := w.mover(w.store, w.files)
+	tick := func(quota ...tenant.Tenant) (left int) {
+		t.Helper()
+		m.Store = quotas{w.store, quota}
+		if _, err := m.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if note, err := mover.ReadNote(t.Context(), w.store); err != nil || note.Error != "" {
+			t.Fatalf("%+v, %v", note, err)
+		}
+		objects, err := w.files.List(t.Context(), "", "", 100)
+		w.do(err)
+		files, err := w.store.ArchiveFiles(t.Context(), engine.FileFilter{})
+		w.do(err)
+		if len(files) != len(objects) {
+			t.Errorf("%d objects of %d files", len(objects), len(files))
+		}
+		return len(files)
+	}
+	of := func(id tenant.ID, days int) tenant.Tenant {
+		return tenant.Tenant{ID: id, Tier: "enterprise", Overrides: tenant.Overrides{HistoryDays: &days}}
+	}
+	some := tick(of("acme", -1), of("other", -1))
+	if some == 0 {
+		t.Fatal("nothing has moved")
+	}
+	m.Clock = now(func(ctx context.Context) (time.Time, error) {
+		at, err := w.store.Now(ctx)
+		return at.AddDate(0, 0, 10), err
+	})
+	cut := of("other", 1)
+	cut.CutAt = m.Clock.Now().Add(-time.Hour) // perhaps by mistake
+	for name, all := range map[string][]tenant.Tenant{"one keeps it": {of("acme", 1), of("other", 30)}, "one is unknown": {of("acme", 1)}, "one was cut lately": {of("acme", 1), cut}} {
+		if n := tick(all...); n < 1 || n > some {
+			t.Errorf("%s: %d files are left of %d", name, n, some)
+		}
+	}
+	if n := tick(of("acme", 1), of("other", 1)); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}
+
+type quotas struct {
+	engine.Store
+	all []tenant.Tenant
+}
+
+func (q quotas) Tenants(context.Context) ([]tenant.Tenant, error) { return q.all, nil }

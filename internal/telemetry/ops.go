@@ -13,6 +13,7 @@ type op uint8
 const (
 	opAccess op = iota
 	opAdvance
+	opArchive
 	opBlobs
 	opCancel
 	opCharge
@@ -43,6 +44,7 @@ const (
 var opNames = [opCount]string{
 	opAccess:   "access",
 	opAdvance:  "advance",
+	opArchive:  "archive",
 	opBlobs:    "blobs",
 	opCancel:   "cancel",
 	opCharge:   "charge",
@@ -72,11 +74,12 @@ var opNames = [opCount]string{
 var calls = map[op][]engine.Method{
 	opAccess:   {"Bootstrap", "Key", "AddKey", "RotateKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge", "AddHold", "Holds", "DeleteHold"},
 	opAdvance:  {"WakeRuns", "SendEvent", "MarkedChildren", "FoldTokens"},
+	opArchive:  {"TakeArchive", "NoteArchive", "ArchiveNote", "BeginFile", "ProveFile", "SettleFile", "RetireFile", "StrikeFile", "FinishedDays", "ReadDay", "LeaveDay", "DropArchived"},
 	opBlobs:    {"BeginBlob", "PutChunks", "EndBlob", "Chunks", "DropBlob"},
 	opCharge:   {"Charge"},
 	opCreate:   {"CreateJobs"},
 	opDue:      {"Due", "Ahead"},
-	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits", "Answered"},
+	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "ArchiveFiles", "LateEvents", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits", "Answered"},
 	opHeld:     {"Held", "Leased"},
 	opLogs:     {"AppendLogs"},
 	opOperate:  {"Discard", "AddOperation", "TakeOperation", "SaveOperation", "CancelOperation"},

@@ -19,13 +19,13 @@ func (r *round) purge(ctx context.Context) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	kept, err := r.kept(ctx)
+	over, err := r.over(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range files {
-		if kept[f.Name] || f.State != engine.FileSettled {
+		if over[f.Name] != f.Rows || f.State != engine.FileSettled {
 			continue
 		}
 		if err := r.step(ctx, f.Day, "purge"); err != nil {
@@ -40,22 +40,25 @@ func (r *round) purge(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// kept returns the names of files of which some tenant keeps something.
-func (r *round) kept(ctx context.Context) (map[string]bool, error) {
+// over counts for each file the rows that their tenants no longer keep. Rows of a tenant that nobody knows never count.
+func (r *round) over(ctx context.Context) (map[string]int64, error) {
 	ts, err := r.Store.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, now := map[string]bool{}, r.Clock.Now()
+	out, now := map[string]int64{}, r.Clock.Now()
 	for _, t := range ts {
 		since, limited := t.Quota().KeptSince(now)
+		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
+			continue
+		}
 		files, err := r.Store.ArchiveFiles(ctx, engine.FileFilter{Tenant: t.ID, Answering: true})
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
-			if !limited || now.Sub(t.CutAt) < tenant.CutGrace || f.Day.Add(24*time.Hour).After(since) {
-				out[f.Name] = true
+			if !f.Day.Add(24 * time.Hour).After(since) {
+				out[f.Name] += f.Shares[0].Rows
 			}
 		}
 	}
