@@ -191,6 +191,12 @@ func (w *world) look(s engine.Store, of tenant.ID) seen {
 		w.do(err)
 		x.Events, err = s.Events(ctx, of, id)
 		w.do(err)
+		if len(x.Attempts) == 0 { // stores differ in how they say none
+			x.Attempts = nil
+		}
+		if len(x.Events) == 0 {
+			x.Events = nil
+		}
 		out.single[id] = x
 		chunks, err := s.Logs(ctx, of, id, engine.LogQuery{Chunks: 10})
 		w.do(err)
