@@ -111,6 +111,7 @@ func (m *Mover) Tick(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer m.release(ctx)
 	r := &round{Mover: m, turn: turn}
 	if r.note, err = ReadNote(ctx, m.Store); err != nil {
 		r.note = Note{} // it says nothing that is not found again
@@ -136,6 +137,13 @@ func (m *Mover) Tick(ctx context.Context) (time.Duration, error) {
 		m.Log.Error("history could not be archived; it stays in the store, and is tried again", "error", err)
 	}
 	return next, r.save(ctx)
+}
+
+// release gives the turn up, so that nobody waits for its end. It does not matter if that fails.
+func (m *Mover) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_, _ = m.Store.TakeArchive(ctx, m.Holder, 0)
 }
 
 // keep keeps the turn while the mover works.
