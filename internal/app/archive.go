@@ -57,7 +57,7 @@ func (r *running) mover(db engine.Store, files blob.Store, clk clock.Clock, disp
 	var holder [16]byte
 	_, _ = rand.Read(holder[:]) // it never fails
 	return &mover.Mover{
-		Store: db, Files: files, Clock: clk, Holder: holder, Hot: r.Config.History.Hot, Layout: archive.Layout(r.Config.Archive.Layout), Spool: r.Config.Blobs.Spool, Log: r.log,
+		Store: db, Files: files, Clock: clk, Holder: holder, Hot: r.Config.History.Hot, Retention: r.Config.History.Retention, Layout: archive.Layout(r.Config.Archive.Layout), Spool: r.Config.Blobs.Spool, Log: r.log,
 		Busy: func() bool {
 			_, all, err := disp.Loads(context.Background())
 			return err != nil || all.Waiting > 0

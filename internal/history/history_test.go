@@ -523,9 +523,10 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	w := build(t, 30)
 	m := w.mover(w.store, w.files)
-	tick := func(quota ...tenant.Tenant) (left int) {
+	tickWith := func(q quotas, all ...tenant.Tenant) (left int) {
 		t.Helper()
-		m.Store = quotas{w.store, quota}
+		q.all = all
+		m.Store = q
 		if _, err := m.Tick(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -541,6 +542,7 @@ func TestRetention(t *testing.T) {
 		}
 		return len(files)
 	}
+	tick := func(all ...tenant.Tenant) int { return tickWith(quotas{Store: w.store}, all...) }
 	of := func(id tenant.ID, days int) tenant.Tenant {
 		return tenant.Tenant{ID: id, Tier: "enterprise", Overrides: tenant.Overrides{HistoryDays: &days}}
 	}
@@ -559,6 +561,10 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%s: %d files are left of %d", name, n, some)
 		}
 	}
+	keep := quotas{Store: w.store, holds: []tenant.Hold{{Tenant: "acme"}}}
+	if n := tickWith(keep, of("acme", 1), of("other", 1)); n < 1 {
+		t.Error("what is on hold was deleted")
+	}
 	if n := tick(of("acme", 1), of("other", 1)); n != 0 {
 		t.Errorf("%d files are left", n)
 	}
@@ -566,7 +572,10 @@ func TestRetention(t *testing.T) {
 
 type quotas struct {
 	engine.Store
-	all []tenant.Tenant
+	all   []tenant.Tenant
+	holds []tenant.Hold
 }
+
+func (q quotas) Holds(context.Context, tenant.ID) ([]tenant.Hold, error) { return q.holds, nil }
 
 func (q quotas) Tenants(context.Context) ([]tenant.Tenant, error) { return q.all, nil }

@@ -40,19 +40,21 @@ type Store interface {
 	engine.Catalogue
 	engine.Days
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
+	Holds(ctx context.Context, t tenant.ID) ([]tenant.Hold, error)
 }
 
 // Mover moves days. It is not safe for concurrent use, except for Wake.
 type Mover struct {
-	Store  Store
-	Files  blob.Store
-	Clock  clock.Clock // the store's
-	Holder [16]byte    // of this process
-	Hot    int         // days that stay in the store after the one on which executions finished
-	Layout archive.Layout
-	Spool  string      // the folder for files that are being written; "": the system's
-	Busy   func() bool // other work waits; nil: never
-	Log    *slog.Logger
+	Store     Store
+	Files     blob.Store
+	Clock     clock.Clock // the store's
+	Holder    [16]byte    // of this process
+	Hot       int         // days that stay in the store after the one on which executions finished
+	Retention int         // days that history is kept for tenants without a shorter or an explicit limit; none or fewer: for ever
+	Layout    archive.Layout
+	Spool     string      // the folder for files that are being written; "": the system's
+	Busy      func() bool // other work waits; nil: never
+	Log       *slog.Logger
 
 	PartRows  int64 // about how many executions a file may have; 0: a million
 	PartBytes int64 // about how many bytes; 0: 256 MiB

@@ -40,16 +40,25 @@ func (r *round) purge(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// over counts for each file the rows that their tenants no longer keep. Rows of a tenant that nobody knows never count.
+// over counts for each file the rows that their tenants no longer keep. Rows of a tenant that nobody knows never count, nor do those of one
+// with a hold, be it of a single job.
 func (r *round) over(ctx context.Context) (map[string]int64, error) {
 	ts, err := r.Store.Tenants(ctx)
 	if err != nil {
 		return nil, err
 	}
+	held := map[tenant.ID]bool{}
+	holds, err := r.Store.Holds(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range holds {
+		held[h.Tenant] = true
+	}
 	out, now := map[string]int64{}, r.Clock.Now()
 	for _, t := range ts {
-		since, limited := t.Quota().KeptSince(now)
-		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
+		since, limited := t.QuotaWithin(r.Retention).KeptSince(now)
+		if !limited || held[t.ID] || now.Sub(t.CutAt) < tenant.CutGrace {
 			continue
 		}
 		files, err := r.Store.ArchiveFiles(ctx, engine.FileFilter{Tenant: t.ID, Answering: true})
