@@ -47,7 +47,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"commands.allow": "true", "commands.shared": "true", "commands.folder": "./x", "commands.user": "1000:1000", "commands.grace_seconds": "5s", "commands.max_output_kb": "1",
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
 		"commands.unconfined": "true", "commands.risk_server": "true", "commands.paths": "/srv/app, /data", "commands.write_paths": "/data/out", "commands.network": "none", "commands.digests": "sha256:" + strings.Repeat("Ab", 32),
-		"blobs.url": "s3://bucket/prefix?endpoint=https://s3.example.com&path_style=true", "blobs.spool": "./spool", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
+		"blobs.url": "s3://bucket/prefix?endpoint=https://s3.example.com&path_style=true", "blobs.spool": "./spool", "archive.url": "file:/srv/history", "archive.layout": "per-tenant", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
 		"retry.max_retries": "0", "retry.backoff": "FIXED", "retry.initial_delay_ms": "5s", "retry.max_delay_ms": "5000",
 		"metrics.listen": ":9090", "debug.pprof": "true", "tracing.endpoint": "https://otel.example.com:4318", "tracing.protocol": "grpc", "tracing.sample": "0.25", "tracing.parents": "follow", "tracing.headers": "x-key=1, y=2=3",
 		"history.hot_days": "1", "history.warm_days": "1", "history.retention_days": "2",
@@ -76,7 +76,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"listen": {"8080", "h:99999", "h:x"}, "database": {"sqlite:", "mysql://x", "x"}, "roles": {",", "cook"}, "bootstrap_key": {"short"},
 		"store.app_role":           {strings.Repeat("x", 64)},
 		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "callbacks.breaker": {"maybe"}, "callbacks.proxy": {"proxy:3128", "socks5://proxy:1080", "http://", "http://u:p@proxy:3128", "http://proxy/x"}, "callbacks.proxy_credentials": {"user", ":x"}, "callbacks.proxy_resolves": {"maybe"}, "callbacks.https_only": {"maybe"}, "callbacks.ports": {"0", "http", "65536"}, "callbacks.host_per_second": {"-1", "x"}, "callbacks.host_concurrent": {"-1", "x"}, "callbacks.breaker_failures": {"0", "x"}, "callbacks.first_byte_timeout_seconds": {"-1", "x", "86401"}, "log.level": {"loud"}, "log.format": {"xml"},
-		"tls.min_version": {"1.1", "TLS13"}, "tls.client_auth": {"all"}, "commands.allow": {"perhaps"}, "commands.paths": {"srv/app", "/a,b"}, "commands.network": {"off"}, "commands.digests": {"abc", strings.Repeat("g", 64)}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "artifacts.max_mb": {"0", "x"}, "artifacts.tenant_mb": {"0", "x"},
+		"tls.min_version": {"1.1", "TLS13"}, "tls.client_auth": {"all"}, "commands.allow": {"perhaps"}, "commands.paths": {"srv/app", "/a,b"}, "commands.network": {"off"}, "commands.digests": {"abc", strings.Repeat("g", 64)}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "archive.layout": {"none"}, "artifacts.max_mb": {"0", "x"}, "artifacts.tenant_mb": {"0", "x"},
 		"workers.default_count": {"0", "x", "10001"}, "workers.poll_interval_ms": {"9", "2h", "x"}, "scheduler.look_ahead_seconds": {"0", "301", "-5s"},
 	} {
 		for _, v := range bad {
