@@ -110,11 +110,29 @@ func (s *database) run(ctx context.Context, pool chan *conn, patience time.Durat
 	if err = c.transact(ctx, begin, f); err == nil && c.committed != nil {
 		c.committed()
 	}
+	if err == nil && s.tap != nil && pool == s.writer {
+		s.tap.committed()
+	}
 	s.watch.judge(err)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull {
 		s.full.Store(true)
 	}
 	return translate(ctx, doing, err)
+}
+
+// exclusively prepares, takes the writing connection, and prepares the rest and acts while nobody writes. It returns
+// false if the store was closed meanwhile.
+func (s *database) exclusively(prepare func(alone bool), act func()) bool {
+	prepare(false)
+	select {
+	case <-s.closed:
+		return false
+	case w := <-s.writer:
+		prepare(true)
+		act()
+		s.writer <- w // which has room: w came from it
+		return true
+	}
 }
 
 // take waits for a connection.
