@@ -59,7 +59,10 @@ func (s *database) foldAll(c *conn) bool {
 	// While others write, at most what the tap has read is folded, so that the log cannot begin anew with something unread in it.
 	if s.tap != nil {
 		pinned := false
-		if !s.exclusively(s.tap.read, func() { pinned = s.pin.fix() == nil }) {
+		if !s.exclusively(s.tap.read, func() {
+			_, err := s.pin.fix()
+			pinned = err == nil
+		}) {
 			return false
 		}
 		if pinned {

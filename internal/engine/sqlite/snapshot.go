@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -14,6 +13,7 @@ import (
 // Snapshot is the content of the database at one instant, page by page. While it is open, the log grows.
 type Snapshot struct {
 	Changes // up to the snapshot; without pages if the tap was lost before
+	Extent  Extent
 	// Continues is set if Changes are everything since the last Cut.
 	Continues bool
 
@@ -41,7 +41,7 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 		var w *conn
 		if w, err = s.take(ctx, s.writer); err == nil {
 			if snap.Changes, snap.Continues, err = s.tap.begin(); err == nil {
-				err = reader.fix()
+				snap.Extent, err = reader.fix()
 			}
 			if err == nil {
 				s.snapshots.Add(1) // before the writer is free, for which Close waits
@@ -55,13 +55,12 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
-// fix begins a transaction that reads, at this instant.
-func (c *conn) fix() error {
+// fix begins a transaction that reads, at this instant, and returns how large the database is.
+func (c *conn) fix() (Extent, error) {
 	if _, err := c.prepare("BEGIN").exec(); err != nil {
-		return err
+		return Extent{}, err
 	}
-	_, err := c.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").exec() // SQLite begins with the first read
-	return err
+	return extent(c) // SQLite begins with the first read
 }
 
 // unfix ends the transaction that fix began.
@@ -75,21 +74,13 @@ func (c *conn) unfix() {
 func (n *Snapshot) Each(ctx context.Context, f func(number uint32, data []byte) error) error {
 	n.conn.SetInterrupt(ctx.Done())
 	defer n.conn.SetInterrupt(nil)
-	var buf []byte
-	err := n.conn.prepare("SELECT pgno, data FROM sqlite_dbpage").each(func(r *row) error {
+	err := n.conn.pages(func(number uint32, data []byte) error {
 		select {
 		case <-n.s.closed:
 			return errClosed
 		default:
+			return f(number, data)
 		}
-		number := uint32(r.int64())
-		size := r.on.ColumnLen(1)
-		if cap(buf) < size {
-			buf = make([]byte, size)
-		}
-		buf = buf[:size]
-		r.on.ColumnBytes(1, buf)
-		return f(number, buf)
 	})
 	return translate(ctx, "read a snapshot", err)
 }
@@ -139,7 +130,7 @@ func (t *Tap) seek() error {
 func (t *Tap) begin() (c Changes, continues bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	began := time.Now()
+	began := t.now()
 	if t.lost == nil {
 		t.advance(true, t.keep)
 		if t.lost != nil {

@@ -23,6 +23,7 @@ const tapLimit = 256 << 20
 // the few milliseconds before.
 type Tap struct {
 	resume TapState
+	now    func() time.Time
 
 	mu       sync.Mutex
 	log      *os.File
@@ -70,9 +71,9 @@ type Changes struct {
 var errTapLost = errors.New("it does not continue what was read before")
 
 // NewTap makes a tap for Config. It goes on where another one stopped, if the file has not been changed since without a
-// trace in the log; see Resumed.
-func NewTap(from TapState) *Tap {
-	return &Tap{resume: from, lost: errTapLost, pages: map[uint32][]byte{}}
+// trace in the log; see Resumed. now is the clock that tells when changes were read.
+func NewTap(from TapState, now func() time.Time) *Tap {
+	return &Tap{resume: from, now: now, lost: errTapLost, pages: map[uint32][]byte{}}
 }
 
 // Resumed reports, once the store is open, whether the tap goes on where the state says.
@@ -245,7 +246,7 @@ func (t *Tap) keep(number uint32, data []byte) {
 func (t *Tap) Cut() (Changes, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	began := time.Now()
+	began := t.now()
 	if t.lost == nil {
 		t.advance(false, t.keep)
 	}
@@ -256,7 +257,7 @@ func (t *Tap) Cut() (Changes, error) {
 }
 
 func (t *Tap) take(began time.Time) Changes {
-	c := Changes{Pages: t.pages, PageSize: t.at.PageSize, Size: t.size, Position: t.at, Began: began, Ended: time.Now()}
+	c := Changes{Pages: t.pages, PageSize: t.at.PageSize, Size: t.size, Position: t.at, Began: began, Ended: t.now()}
 	for number := range c.Pages {
 		if number > c.Size { // the file was made shorter later on
 			delete(c.Pages, number)

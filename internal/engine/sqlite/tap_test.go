@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -125,7 +126,7 @@ func (c *copyOf) same(t *testing.T, path string) {
 
 func tapped(t *testing.T, path string, from TapState) (*Store, *Tap) {
 	t.Helper()
-	tap := NewTap(from)
+	tap := NewTap(from, time.Now)
 	s, err := Open(t.Context(), Config{Path: path, Tap: tap})
 	if err == nil {
 		err = s.Migrate(t.Context())
