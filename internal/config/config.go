@@ -52,6 +52,7 @@ type Config struct {
 	Commands         Commands
 	Artifacts        Artifacts
 	Blobs            Blobs
+	Replicate        Replicate
 	Migrate          bool
 	Partitions       int
 	Retry            Retry
@@ -176,6 +177,15 @@ type Blobs struct {
 	Spool string // empty: the system's folder for temporary files
 }
 
+// Replicate is the [replicate] table: the continuous backup of the embedded store.
+type Replicate struct {
+	URL       string // as package location reads it; empty: off
+	Interval  time.Duration
+	Snapshots time.Duration
+	Keep      time.Duration
+	SpoolMB   int
+}
+
 // Workers is the [workers] table.
 type Workers struct {
 	DefaultCount int
@@ -236,6 +246,7 @@ func Default() Config {
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 		Blobs:     Blobs{URL: "store:"},
+		Replicate: Replicate{Interval: 500 * time.Millisecond, Snapshots: 24 * time.Hour, Keep: 72 * time.Hour, SpoolMB: 1024},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},

@@ -109,8 +109,13 @@ func New(cfg Config) (*Shipper, error) {
 	return s, nil
 }
 
-// Tap returns what the store has to be opened with.
-func (s *Shipper) Tap() *sqlite.Tap { return s.tap }
+// Tap returns what the store has to be opened with; nil if nothing is shipped.
+func (s *Shipper) Tap() *sqlite.Tap {
+	if s == nil {
+		return nil
+	}
+	return s.tap
+}
 
 // Bind tells which store was opened. If the place can be reached and is another store's, ErrOthers.
 func (s *Shipper) Bind(ctx context.Context, store *sqlite.Store) error {
@@ -198,6 +203,9 @@ func (s *Shipper) failure() error {
 
 // Closed records, once the store was closed, that nothing is left to ship, or what is.
 func (s *Shipper) Closed() {
+	if s == nil {
+		return
+	}
 	state, ok := s.tap.Finished()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,6 +47,9 @@ type Point struct {
 	epoch int64
 }
 
+// Index returns the last segment that the snapshot contains.
+func (p Point) Index() int64 { return p.index }
+
 // Look finds out what a place holds. It reads the manifests, and neither parts nor segments.
 func Look(ctx context.Context, place blob.Store) (*Survey, error) {
 	v := &Survey{place: place}
