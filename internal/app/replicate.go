@@ -138,13 +138,8 @@ func Recover(ctx context.Context, url, to string, want replica.Want, rehearse bo
 		return out, err
 	}
 	out.Place = place.String()
-	if to, err = filepath.Abs(to); err != nil {
-		return out, err
-	}
-	for _, end := range []string{"", "-wal"} {
-		if _, err := os.Lstat(to + end); err == nil {
-			return out, fmt.Errorf("restore %s: %w: %s exists; want a name that is free", to, engine.ErrConflict, to+end)
-		} else if !errors.Is(err, fs.ErrNotExist) {
+	if to != "" || !rehearse {
+		if to, err = unused(to); err != nil {
 			return out, err
 		}
 	}
@@ -173,4 +168,20 @@ func Recover(ctx context.Context, url, to string, want replica.Want, rehearse bo
 	}
 	out.Store, err = sqlite.Adopt(ctx, file.Name(), to, out.Epoch, time.Now())
 	return out, err
+}
+
+// unused returns the whole path of a store that is to be created, and fails if there is one.
+func unused(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for _, end := range []string{"", "-wal"} {
+		if _, err := os.Lstat(path + end); err == nil {
+			return "", fmt.Errorf("restore %s: %w: %s exists; want a name that is free", path, engine.ErrConflict, path+end)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return path, nil
 }

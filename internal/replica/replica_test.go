@@ -46,8 +46,12 @@ func (f *flaky) Put(ctx context.Context, o blob.Object, content io.ReaderAt) err
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir := t.TempDir()
-	r := &rig{t: t, path: filepath.Join(dir, "data", "carillon.db"), place: &flaky{Store: folder.New(filepath.Join(dir, "place"))}}
+	return newRigAt(t, folder.New(filepath.Join(t.TempDir(), "place")))
+}
+
+func newRigAt(t *testing.T, place blob.Store) *rig {
+	t.Helper()
+	r := &rig{t: t, path: filepath.Join(t.TempDir(), "data", "carillon.db"), place: &flaky{Store: place}}
 	r.start()
 	return r
 }

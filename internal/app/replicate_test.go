@@ -1,0 +1,89 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/bench"
+	"github.com/carillon-jobs/carillon/internal/blob/folder"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/replica"
+)
+
+// openReplicated opens an empty store that is replicated into a folder on the same disk, or one that is not.
+func openReplicated(ctx context.Context, dir string, replicated bool) (engine.Store, func(context.Context) error, error) {
+	path := filepath.Join(dir, "carillon.db")
+	if !replicated {
+		s, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, func(context.Context) error { return s.Close() }, s.Migrate(ctx)
+	}
+	ship, err := replica.New(replica.Config{
+		Place: folder.New(filepath.Join(dir, "place")), Folder: path + spoolEnding, Every: 500 * time.Millisecond, Snapshots: time.Hour, Keep: time.Hour, Spool: 1 << 30, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Tap: ship.Tap()})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	if err == nil {
+		err = ship.Bind(ctx, s)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { ship.Run(running); close(done) }()
+	return s, func(context.Context) error {
+		cancel()
+		<-done
+		if x := ship.Status(); x.Failing != nil || x.Segments == 0 || x.Generations != 1 {
+			return errors.Join(errors.New("the store was not replicated without a gap"), x.Failing)
+		}
+		return s.Close()
+	}, nil
+}
+
+// BenchmarkReplicated creates and runs jobs at once, on a store that is replicated and on one that is not, in turns. It reports the share
+// of the rate that is left, in percent, and of the creation of single jobs, which wait for the disk.
+//
+//	go test ./internal/app -run - -bench Replicated -benchtime 1x
+func BenchmarkReplicated(b *testing.B) {
+	const turns = 5
+	for b.Loop() {
+		var both, singles []float64
+		for turn := range turns {
+			rates := map[bool]bench.Report{}
+			for _, replicated := range []bool{turn%2 == 0, turn%2 != 0} {
+				rep, err := bench.Run(b.Context(), bench.Options{
+					Open: func(ctx context.Context) (engine.Store, func(context.Context) error, error) {
+						return openReplicated(ctx, b.TempDir(), replicated)
+					},
+					Load: bench.Load{Inserters: 4, Batch: 1000, Payload: 256, Slots: 8}, Jobs: 60_000, Singles: 10_000, Callers: 100, Samples: 1, Only: []string{"both", "single"},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				rates[replicated] = rep
+			}
+			both = append(both, 100*rates[true].BothPerS/rates[false].BothPerS)
+			singles = append(singles, 100*rates[true].SinglePerS/rates[false].SinglePerS)
+			b.Logf("turn %d: create and run %.0f of %.0f a second; single jobs %.0f of %.0f", turn+1, rates[true].BothPerS, rates[false].BothPerS, rates[true].SinglePerS, rates[false].SinglePerS)
+		}
+		middle := func(xs []float64) float64 { slices.SortFunc(xs, cmp.Compare[float64]); return xs[len(xs)/2] }
+		b.ReportMetric(middle(both), "%_of_create_and_run")
+		b.ReportMetric(middle(singles), "%_of_singles")
+	}
+}
