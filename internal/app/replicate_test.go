@@ -56,14 +56,15 @@ func openReplicated(ctx context.Context, dir string, replicated bool) (engine.St
 	}, nil
 }
 
-// BenchmarkReplicated creates and runs jobs at once, on a store that is replicated and on one that is not, in turns. It reports the share
-// of the rate that is left, in percent, and of the creation of single jobs, which wait for the disk.
+// BenchmarkReplicated creates and runs jobs at once, and creates single jobs, on a store that is replicated and on one that is not, in
+// turns. It reports the medians of what the replicated store has of the other's rates, and of its processor time, in percent.
 //
 //	go test ./internal/app -run - -bench Replicated -benchtime 1x
 func BenchmarkReplicated(b *testing.B) {
 	const turns = 5
+	percent := func(with, without float64) float64 { return 100 * with / without }
 	for b.Loop() {
-		var both, singles []float64
+		shares := map[string][]float64{}
 		for turn := range turns {
 			rates := map[bool]bench.Report{}
 			for _, replicated := range []bool{turn%2 == 0, turn%2 != 0} {
@@ -78,12 +79,18 @@ func BenchmarkReplicated(b *testing.B) {
 				}
 				rates[replicated] = rep
 			}
-			both = append(both, 100*rates[true].BothPerS/rates[false].BothPerS)
-			singles = append(singles, 100*rates[true].SinglePerS/rates[false].SinglePerS)
-			b.Logf("turn %d: create and run %.0f of %.0f a second; single jobs %.0f of %.0f", turn+1, rates[true].BothPerS, rates[false].BothPerS, rates[true].SinglePerS, rates[false].SinglePerS)
+			with, without := rates[true], rates[false]
+			for name, share := range map[string]float64{
+				"create_and_run": percent(with.BothPerS, without.BothPerS), "create_and_run_cpu": percent(with.BothCost.Process, without.BothCost.Process),
+				"singles": percent(with.SinglePerS, without.SinglePerS), "single_p50": percent(with.SingleMS.P50, without.SingleMS.P50), "single_p99": percent(with.SingleMS.P99, without.SingleMS.P99),
+			} {
+				shares[name] = append(shares[name], share)
+			}
+			b.Logf("turn %d: create and run %.0f of %.0f a second; single jobs %.0f of %.0f, p99 %.1f and %.1f ms", turn+1, with.BothPerS, without.BothPerS, with.SinglePerS, without.SinglePerS, with.SingleMS.P99, without.SingleMS.P99)
 		}
-		middle := func(xs []float64) float64 { slices.SortFunc(xs, cmp.Compare[float64]); return xs[len(xs)/2] }
-		b.ReportMetric(middle(both), "%_of_create_and_run")
-		b.ReportMetric(middle(singles), "%_of_singles")
+		for name, all := range shares {
+			slices.SortFunc(all, cmp.Compare[float64])
+			b.ReportMetric(all[len(all)/2], "%_"+name)
+		}
 	}
 }

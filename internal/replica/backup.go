@@ -40,7 +40,7 @@ func Backup(ctx context.Context, path string, place blob.Store, folder string, k
 	}
 	p.Name, p.Store, p.Host, p.Began, p.Ended = name, h.Store, h.Host, h.Began, h.Ended
 	if keep > 0 {
-		deleted, err = trim(ctx, place, h.Store, keep)
+		deleted, err = trim(ctx, place, h.Store, keep, now)
 		if err != nil {
 			err = fmt.Errorf("the backup %s is complete, but older ones could not be deleted: %w", id, err)
 		}
@@ -48,8 +48,11 @@ func Backup(ctx context.Context, path string, place blob.Store, folder string, k
 	return p, deleted, err
 }
 
-// trim deletes all but the newest backups of a store.
-func trim(ctx context.Context, place blob.Store, store time.Time, keep int) (deleted int, err error) {
+// unfinished is the age at which parts of a backup that was not finished are deleted.
+const unfinished = 24 * time.Hour
+
+// trim deletes all but the newest backups of a store, and what was left of unfinished ones.
+func trim(ctx context.Context, place blob.Store, store time.Time, keep int, now time.Time) (deleted int, err error) {
 	v := &Survey{place: place}
 	all, err := v.points(ctx, backups)
 	if err != nil {
@@ -67,7 +70,7 @@ func trim(ctx context.Context, place blob.Store, store time.Time, keep int) (del
 		}
 		deleted++
 	}
-	return deleted, nil
+	return deleted, v.orphans(ctx, backups, all, now.Add(-unfinished))
 }
 
 // ID returns the name of a backup as people give it.

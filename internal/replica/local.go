@@ -40,12 +40,17 @@ var waitingForm = regexp.MustCompile(`^[0-9a-f]{12}\.segment$`)
 
 // load returns how far the last process has come, with the segments that it left; without a generation if this one has to begin anew.
 func (l local) load(place string) (s state, waiting []segment) {
-	data, err := os.ReadFile(filepath.Join(l.folder, stateFile))
-	if err != nil || json.Unmarshal(data, &s) != nil || s.Place != place {
-		return state{}, nil
-	}
 	entries, err := os.ReadDir(l.folder) // in order of names
 	if err != nil {
+		return state{}, nil
+	}
+	for _, e := range entries { // of a snapshot or a segment that was cut off
+		if ext := filepath.Ext(e.Name()); ext == partial || ext == stagingEnding {
+			_ = os.Remove(filepath.Join(l.folder, e.Name()))
+		}
+	}
+	s, ok := l.state()
+	if !ok || s.Place != place {
 		return state{}, nil
 	}
 	index, sum := s.Index, s.Sum

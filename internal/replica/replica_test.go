@@ -623,6 +623,51 @@ func TestAPlaceThatWasEmptied(t *testing.T) {
 	r.must(Want{}, 3)
 }
 
+// TestUnfinishedSnapshots sees that what was left of them is deleted once it is old.
+func TestUnfinishedSnapshots(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.write(1)
+	r.step()
+	gen := r.s.Status().Generation
+	put := func(name string) {
+		w, err := newWriter(filepath.Join(t.TempDir(), "x"), head{Kind: kindPart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := w.finish()
+		if err == nil {
+			err = o.put(t.Context(), r.place, name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, young := partName(snapshotName(gen, 5, r.now().Add(-time.Hour)), 0), partName(snapshotName(gen, 6, r.now().Add(time.Hour)), 0)
+	backup := partName(backups+stamp(r.now().Add(-48*time.Hour))+"-AAAAAAAA", 0)
+	put(old)
+	put(young)
+	put(backup)
+	r.write(1)
+	r.step()
+	v, err := Look(t.Context(), r.place)
+	if err == nil {
+		err = v.prune(t.Context(), r.s.created, r.now(), gen)
+	}
+	if err == nil {
+		_, _, err = Backup(t.Context(), r.path, r.place, t.TempDir(), 1, "host", "test", r.now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{old: false, young: true, backup: false} {
+		if _, err := r.place.Stat(t.Context(), name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.must(Want{}, 2)
+}
+
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,9 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 	if gen == nil {
 		return pruneEvery, nil
 	}
+	s.mu.Lock()
+	had := !gen.snapshot.IsZero()
+	s.mu.Unlock()
 	v, err := Look(ctx, s.cfg.Place)
 	if err == nil {
 		err = v.prune(ctx, s.created, s.cfg.Now().Add(-s.cfg.Keep), gen.id)
@@ -24,7 +29,7 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && s.gen == gen && !gen.snapshot.IsZero() && !v.whole(gen.id) {
+	if err == nil && s.gen == gen && had && !v.whole(gen.id) {
 		s.restart = errMissing // somebody has deleted it
 	}
 	return pruneEvery, nil
@@ -71,6 +76,9 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current stri
 				}
 			}
 		}
+		if err := v.orphans(ctx, snapshots+g.ID+"/", g.Snapshots, limit); err != nil {
+			return err
+		}
 		if base >= 0 && !later {
 			if err := deleteAll(ctx, v.place, segments+g.ID+"/", g.Snapshots[base].index); err != nil {
 				return err
@@ -79,6 +87,25 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current stri
 		}
 	}
 	return nil
+}
+
+// orphans deletes parts, below a prefix, of snapshots that were never finished and that began before a limit.
+func (v *Survey) orphans(ctx context.Context, prefix string, whole []Point, limit time.Time) error {
+	return blob.Each(ctx, v.place, prefix, func(x blob.Info) error {
+		folder, object := path.Split(x.Name)
+		of := strings.TrimSuffix(folder, "/")
+		if !known(x.Name) || object == manifest[1:] || slices.ContainsFunc(whole, func(p Point) bool { return p.Name == of }) {
+			return nil
+		}
+		began := begunAt(path.Base(of))
+		if !strings.HasPrefix(x.Name, backups) {
+			began = begunAt(path.Base(of)[13:]) // after the index
+		}
+		if began.After(limit) {
+			return nil
+		}
+		return remove(ctx, v.place, x.Name)
+	})
 }
 
 // writtenAfter reports whether a generation was written after an instant.

@@ -263,7 +263,10 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	now := s.cfg.Now().UTC()
 	gen := &generation{id: stamp(now) + "-" + rand.Text()[:8], ended: now, known: true}
-	err := s.alone(asking)
+	_, err := blob.Mark(asking, s.cfg.Place) // finds a place that replaces objects
+	if err == nil {
+		err = s.alone(asking)
+	}
 	if err == nil {
 		gen.sum, err = putHead(asking, s.cfg.Place, generations+gen.id, head{
 			Kind: kindGeneration, Store: s.created, Generation: gen.id, Began: now, Ended: now, Host: s.cfg.Host, Version: s.cfg.Version, Epoch: s.epoch,

@@ -40,6 +40,7 @@ func all(t *testing.T) []*model.MetricFamily {
 	m.PartitionsOwned(func() int { return 64 })
 	m.BreakersOpen(func() int { return 0 })
 	m.CallbacksPutOff(func() map[string]int64 { return map[string]int64{"rate": 0} })
+	m.Replication(func() telemetry.Replication { return telemetry.Replication{} })
 	m.CountsLost(func() int64 { return 0 })
 	m.WorkersUse(func() telemetry.Use { return telemetry.Use{Running: 1, Capacity: 4, MemoryLimit: 1 << 30} })
 	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) {

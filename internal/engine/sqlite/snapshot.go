@@ -120,7 +120,7 @@ func (t *Tap) seek() error {
 	if !now.SameLog(t.at) || t.unused {
 		t.at, t.unused = now, false
 	}
-	at, err := walfile.Read(t.log, t.at, func(uint32, []byte) {}, func(size uint32) { t.size = size })
+	at, err := walfile.Read(t.log, t.at, nil, func(size uint32) { t.size = size })
 	t.at = at
 	return err
 }

@@ -276,7 +276,7 @@ func (t *Tap) Abandon(why error) {
 
 // Free takes back the memory of changes that are no longer needed.
 func (t *Tap) Free(c Changes) {
-	const most = 4096
+	const most = 1024
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, page := range c.Pages {

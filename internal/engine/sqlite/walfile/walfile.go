@@ -136,9 +136,18 @@ func begins(r io.ReaderAt, at Position) (bool, error) {
 	return binary.BigEndian.Uint32(h[8:]) == at.Salt1 && binary.BigEndian.Uint32(h[12:]) == at.Salt2, nil
 }
 
+// TooLarge is the error of Read for a transaction of more bytes than Read keeps in memory.
+type TooLarge struct{ Bytes int64 }
+
+func (t *TooLarge) Error() string {
+	return fmt.Sprintf("a transaction has changed more than %d MiB", t.Bytes>>20)
+}
+
+const maxTransaction = 512 << 20
+
 // Read reads the transactions after a position, and returns the position after the last one that is whole. It calls
-// page for each page that they wrote, in order, and commit with the size of the database in pages after each. The data
-// is valid during the call only; page is called for whole transactions only.
+// page, unless it is nil, for each page that they wrote, in order, and commit with the size of the database in pages
+// after each. The data is valid during the call only; page is called for whole transactions only.
 func Read(r io.ReaderAt, from Position, page func(number uint32, data []byte), commit func(size uint32)) (Position, error) {
 	at, size := from, from.frameSize()
 	if there, err := begins(r, from); err != nil || !there {
@@ -163,8 +172,17 @@ func Read(r io.ReaderAt, from Position, page func(number uint32, data []byte), c
 			}
 			next.Frames++
 			at = next
+			if page == nil {
+				if word(1) != 0 {
+					commit(word(1))
+					from = at
+				}
+				continue
+			}
 			if word(1) == 0 {
-				open = append(open, frame...)
+				if open = append(open, frame...); int64(len(open)) > maxTransaction {
+					return from, &TooLarge{maxTransaction}
+				}
 				continue
 			}
 			for f := range slices.Chunk(open, int(size)) {
