@@ -61,7 +61,7 @@ func openReplicated(ctx context.Context, dir string, replicated bool) (engine.St
 //
 //	go test ./internal/app -run - -bench Replicated -benchtime 1x
 func BenchmarkReplicated(b *testing.B) {
-	const turns = 5
+	const turns = 3
 	percent := func(with, without float64) float64 { return 100 * with / without }
 	for b.Loop() {
 		shares := map[string][]float64{}

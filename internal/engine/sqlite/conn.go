@@ -120,18 +120,24 @@ func (s *database) run(ctx context.Context, pool chan *conn, patience time.Durat
 	return translate(ctx, doing, err)
 }
 
-// exclusively prepares, takes the writing connection, and prepares the rest and acts while nobody writes. It returns
-// false if the store was closed meanwhile.
-func (s *database) exclusively(prepare func(alone bool), act func()) bool {
-	prepare(false)
-	select {
-	case <-s.closed:
-		return false
-	case w := <-s.writer:
-		prepare(true)
-		act()
-		s.writer <- w // which has room: w came from it
-		return true
+// exclusively prepares, takes the writing connection, and prepares the rest and acts while nobody writes. Where the rest
+// cannot be prepared without a wait, it begins again. It returns false if the store was closed meanwhile.
+func (s *database) exclusively(prepare func(alone bool) bool, act func()) bool {
+	for {
+		prepare(false)
+		select {
+		case <-s.closed:
+			return false
+		case w := <-s.writer:
+			ready := prepare(true)
+			if ready {
+				act()
+			}
+			s.writer <- w // which has room: w came from it
+			if ready {
+				return true
+			}
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *database) foldAll(c *conn) bool {
 		})
 	}
 	s.unfolded(c, "PASSIVE")
-	return s.exclusively(func(bool) {}, func() { s.unfolded(c, "PASSIVE") })
+	return s.exclusively(func(bool) bool { return true }, func() { s.unfolded(c, "PASSIVE") })
 }
 
 // unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does

@@ -383,7 +383,9 @@ func (s *Store) disconnect() error {
 		}
 	}
 	if s.tap != nil {
-		s.tap.read(true)
+		for !s.tap.read(true) { // somebody else does, for a moment
+			s.tap.read(false)
+		}
 		s.tap.release()
 		readers = append(readers, s.pin)
 	}

@@ -180,14 +180,19 @@ func (t *Tap) begun(now walfile.Position) bool {
 	return t.unused || now.Follows(t.at)
 }
 
-// Read reads what was committed since the last call. alone says that the caller holds the writing connection, and that no transaction
-// is open there.
-func (t *Tap) read(alone bool) {
-	t.mu.Lock()
+// read reads what was committed since the last call. alone says that the caller holds the writing connection, and that no transaction
+// is open there. It then waits for nobody, and returns false if somebody else reads.
+func (t *Tap) read(alone bool) bool {
+	if !alone {
+		t.mu.Lock()
+	} else if !t.mu.TryLock() {
+		return false
+	}
 	defer t.mu.Unlock()
 	if t.lost == nil {
 		t.advance(alone, t.keep)
 	}
+	return true
 }
 
 // advance is read, with mu held; page is called with what transactions wrote.

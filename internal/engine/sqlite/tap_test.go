@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // copyOf is a database put together from a snapshot and changes.
@@ -406,4 +409,69 @@ func TestSnapshotNeedsATap(t *testing.T) {
 	if _, err := fresh(t).Snapshot(t.Context()); err == nil {
 		t.Error("there is no tap")
 	}
+}
+
+// BenchmarkTapHoldsTheWriter measures for how long nobody can write because of a tap: as long as it reads what was committed in the moment before.
+// Two goroutines write meanwhile, and a third one cuts.
+func BenchmarkTapHoldsTheWriter(b *testing.B) {
+	tap := NewTap(TapState{}, time.Now)
+	s, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "a.db"), Tap: tap})
+	if err == nil {
+		err = s.Migrate(b.Context())
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	snap, err := s.Snapshot(b.Context())
+	if err == nil {
+		err = snap.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = s.CreateJobs(b.Context(), []engine.Creation{some(s, 50)})
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				if c, err := tap.Cut(); err == nil {
+					tap.Free(c)
+				}
+			}
+		}
+	})
+	var held []time.Duration
+	for b.Loop() {
+		var from time.Time
+		s.exclusively(func(alone bool) bool {
+			if alone {
+				from = time.Now()
+			}
+			return tap.read(alone)
+		}, func() {})
+		held = append(held, time.Since(from))
+		time.Sleep(time.Millisecond)
+	}
+	close(stop)
+	others.Wait()
+	slices.Sort(held)
+	b.ReportMetric(float64(held[len(held)/2].Microseconds()), "µs-p50")
+	b.ReportMetric(float64(held[len(held)*99/100].Microseconds()), "µs-p99")
+	b.ReportMetric(float64(held[len(held)-1].Microseconds()), "µs-max")
 }
