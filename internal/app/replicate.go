@@ -118,7 +118,7 @@ func BackupTo(ctx context.Context, c config.Config, url string, keep int) (p rep
 		return p, "", 0, err
 	}
 	defer os.RemoveAll(spool)
-	p, deleted, err = replica.Backup(ctx, path, to, spool, keep, hostname(), Version, time.Now())
+	p, deleted, err = replica.Backup(ctx, path, to, spool, keep, hostname(), Version, time.Now)
 	return p, to.String(), deleted, err
 }
 

@@ -13,11 +13,12 @@ import (
 
 // Backup stores the content of a file at one instant, whoever has it open, and then deletes all but the newest keep
 // backups of the same store; 0 keeps all. The folder is for parts that are being stored.
-func Backup(ctx context.Context, path string, place blob.Store, folder string, keep int, host, version string, now time.Time) (p Point, deleted int, err error) {
+func Backup(ctx context.Context, path string, place blob.Store, folder string, keep int, host, version string, now func() time.Time) (p Point, deleted int, err error) {
 	h := head{Kind: kindSnapshot, Host: host, Version: version}
+	began := now().UTC()
 	parts, err := stage(ctx, folder, func(ctx context.Context, page func(uint32, []byte) error) error {
 		return sqlite.Read(ctx, path, func(id sqlite.Identity, x sqlite.Extent) error {
-			h.Store, h.Epoch, h.Began, h.Ended, h.PageSize, h.Size = id.Created, id.Epoch, now.UTC(), time.Now().UTC(), x.PageSize, x.Pages
+			h.Store, h.Epoch, h.Began, h.Ended, h.PageSize, h.Size = id.Created, id.Epoch, began, now().UTC(), x.PageSize, x.Pages
 			return nil
 		}, page)
 	}, &h, false)
@@ -40,7 +41,7 @@ func Backup(ctx context.Context, path string, place blob.Store, folder string, k
 	}
 	p.Name, p.Store, p.Host, p.Began, p.Ended = name, h.Store, h.Host, h.Began, h.Ended
 	if keep > 0 {
-		deleted, err = trim(ctx, place, h.Store, keep, now)
+		deleted, err = trim(ctx, place, h.Store, keep, began)
 		if err != nil {
 			err = fmt.Errorf("the backup %s is complete, but older ones could not be deleted: %w", id, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,16 @@ type rig struct {
 	place *flaky
 	s     *Shipper
 	store *sqlite.Store
+	began time.Time
+	ticks atomic.Int64  // of the clock, which a step of the test moves, and nothing else
 	ahead time.Duration // of the clock
 	n     int           // facts that were written
 }
 
-func (r *rig) now() time.Time { return time.Now().Add(r.ahead) }
+// now is the clock: a millisecond later each time.
+func (r *rig) now() time.Time {
+	return r.began.Add(r.ahead + time.Duration(r.ticks.Add(1))*time.Millisecond)
+}
 
 // flaky is a place that can be made to fail.
 type flaky struct {
@@ -51,7 +57,7 @@ func newRig(t *testing.T) *rig {
 
 func newRigAt(t *testing.T, place blob.Store) *rig {
 	t.Helper()
-	r := &rig{t: t, path: filepath.Join(t.TempDir(), "data", "carillon.db"), place: &flaky{Store: place}}
+	r := &rig{t: t, began: time.Now(), path: filepath.Join(t.TempDir(), "data", "carillon.db"), place: &flaky{Store: place}}
 	r.start()
 	return r
 }
@@ -484,7 +490,7 @@ func TestTwoProcesses(t *testing.T) {
 	r.step()
 	r.write(1)
 	r.step()
-	twin := &rig{t: t, path: r.path, place: r.place, n: r.n}
+	twin := &rig{t: t, began: r.now().Add(time.Second), path: r.path, place: r.place, n: r.n}
 	twin.crash()
 	twin.write(1)
 	r.write(2)
@@ -505,7 +511,7 @@ func TestTwoProcesses(t *testing.T) {
 	r.must(Want{From: gen}, 6)
 	r.must(Want{From: twin.s.Status().Generation}, twin.n)
 
-	other := &rig{t: t, path: filepath.Join(t.TempDir(), "other.db"), place: r.place}
+	other := &rig{t: t, began: time.Now(), path: filepath.Join(t.TempDir(), "other.db"), place: r.place}
 	s, err := New(Config{Place: r.place, Folder: other.path + "-replica", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -655,7 +661,7 @@ func TestUnfinishedSnapshots(t *testing.T) {
 		err = v.prune(t.Context(), r.s.created, r.now(), gen)
 	}
 	if err == nil {
-		_, _, err = Backup(t.Context(), r.path, r.place, t.TempDir(), 1, "host", "test", r.now())
+		_, _, err = Backup(t.Context(), r.path, r.place, t.TempDir(), 1, "host", "test", r.now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -674,7 +680,7 @@ func TestBackups(t *testing.T) {
 	var ids []string
 	for i := range 4 {
 		r.write(1)
-		p, deleted, err := Backup(t.Context(), r.path, r.place, t.TempDir(), 3, "host", "test", time.Now())
+		p, deleted, err := Backup(t.Context(), r.path, r.place, t.TempDir(), 3, "host", "test", r.now)
 		if err != nil || deleted != max(0, i-2) {
 			t.Fatalf("deleted %d, %v", deleted, err)
 		}

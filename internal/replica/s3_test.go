@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -84,7 +83,7 @@ func TestBucket(t *testing.T) {
 	r.status(1, 0, 0)
 	r.must(Want{}, 9)
 
-	if _, _, err := Backup(t.Context(), r.path, place, t.TempDir(), 1, "host", "test", time.Now()); err != nil {
+	if _, _, err := Backup(t.Context(), r.path, place, t.TempDir(), 1, "host", "test", r.now); err != nil {
 		t.Fatal(err)
 	}
 	third := segmentName(r.s.Status().Generation, 3)
