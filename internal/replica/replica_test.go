@@ -503,6 +503,7 @@ func TestTwoProcesses(t *testing.T) {
 	if got := twin.s.Status().Generation; got == gen || got == "" {
 		t.Errorf("both write %s", got)
 	}
+	r.ahead += time.Minute // both run on
 	r.write(1)
 	r.step()
 	if _, err := r.restore(Want{}); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), gen) {
