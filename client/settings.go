@@ -11,6 +11,8 @@ import (
 type Health struct {
 	Status  string `json:"status"`
 	Version string `json:"version"`
+	// Warnings say what is wrong with a server that serves all the same, such as a continuous backup that is behind.
+	Warnings []string `json:"warnings,omitempty"`
 
 	At time.Time `json:"-"` // the server's clock, with a precision of one second
 }

@@ -392,7 +392,11 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 		s.log.Warn("not ready", "error", err)
 		return refuse(503, "not_ready", notReady(err))
 	}
-	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
+	health := client.Health{Status: "ready", Version: s.cfg.Version}
+	if s.cfg.Warnings != nil {
+		health.Warnings = s.cfg.Warnings()
+	}
+	return reply(w, 200, health)
 }
 
 // notReady returns why a server cannot serve, without the addresses and paths that an error may contain: anybody may

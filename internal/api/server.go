@@ -65,6 +65,7 @@ type Config struct {
 	Profiles     bool                        // serve profiles of the process
 	Support      *Support                    // what a support bundle says about the process; nil: nothing
 	Demo         bool                        // serve the demonstration target
+	Warnings     func() []string             // what is wrong although the server is ready; nil: nothing ever
 	MaxArtifact  int64                       // bytes of an artifact
 	Archive      *Archive                    // nil: history stays in the store
 	Shared       bool                        // workers that serve every tenant may run commands

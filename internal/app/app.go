@@ -117,7 +117,8 @@ type running struct {
 
 	tokenFile string
 
-	office *api.Archive // nil: history stays in the store
+	office *api.Archive  // nil: history stays in the store
+	behind func() string // warns if the replica of the store is too far behind; nil: there is none
 
 	scheduling atomic.Pointer[func() engine.Holding] // returns the partitions whose schedules it fires
 }
@@ -205,13 +206,24 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.watched(ctx, telemetry.NewMetrics(Version)); err != nil {
 		return err
 	}
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole, Log: r.log})
+	ship, err := r.shipper()
 	if err != nil {
 		return err
 	}
-	r.onStop("store", store.Close)
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole, Log: r.log, Tap: ship.Tap()})
+	if err != nil {
+		return err
+	}
+	r.onStop("store", func() error {
+		err := store.Close()
+		ship.Closed()
+		return err
+	})
 	r.heed(store)
 	if err := r.fit(ctx, store); err != nil {
+		return err
+	}
+	if err := r.replicate(ctx, ship, store); err != nil {
 		return err
 	}
 	if w, ok := store.(engine.Walled); ok && w.Wall() != "" {
@@ -540,6 +552,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		Service: svc, Dispatch: disp, Delivery: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
 		Proxies: r.Config.TrustedProxies, Failures: r.Config.FailedPerAddress, Unproven: r.Config.UnprovenRate, Sessions: r.Config.Workers.Sessions, MaxArtifact: r.maxArtifact(), Archive: r.office, Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
+		Warnings: r.warnings,
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

@@ -125,8 +125,10 @@ func (r *running) private() []string {
 	all := []string{r.ConfigFile, c.SecretsKeyFile, c.SecretsFiles, c.Vault.Credential, c.TLSCert, c.TLSKey}
 	if !r.remote {
 		all = append(all, c.Data, c.Blobs.Spool)
-		if at, err := location.Parse(c.Blobs.URL); err == nil {
-			all = append(all, at.Path, at.CAFile)
+		for _, url := range []string{c.Blobs.URL, c.Replicate.URL} {
+			if at, err := location.Parse(url); err == nil {
+				all = append(all, at.Path, at.CAFile)
+			}
 		}
 		all = append(all, databaseFiles(c.Database)...)
 	}
@@ -152,7 +154,7 @@ func databaseFiles(database string) (out []string) {
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
 		dir := filepath.Dir(path)
 		if info, err := os.Stat(dir); err == nil && (dir == "/" || info.Mode()&os.ModeSticky != 0) { // others use it, too
-			return []string{path, path + "-wal", path + "-shm", path + "-journal"}
+			return []string{path, path + "-wal", path + "-shm", path + "-journal", path + spoolEnding}
 		}
 		return []string{dir}
 	}

@@ -30,10 +30,11 @@ type StoreOptions struct {
 	AllowAsyncCommit bool
 	AppRole          string // of PostgreSQL: the role of servers, if it does not own the tables
 	Log              *slog.Logger
+	Tap              *sqlite.Tap // of the embedded store; nil: none
 }
 
-func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, error) {
-	return sqlite.Open(ctx, sqlite.Config{Path: strings.TrimPrefix(url, "sqlite:")})
+func openSQLite(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
+	return sqlite.Open(ctx, sqlite.Config{Path: strings.TrimPrefix(url, "sqlite:"), Tap: o.Tap})
 }
 
 func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {

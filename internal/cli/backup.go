@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,57 @@ import (
 
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "backup", Short: "Back up and restore the embedded store", Args: cobra.NoArgs,
-		Long: "Back up the embedded store (SQLite) while it is in use, verify a backup, and restore one. Artifacts are part of it, unless blobs.url names another place for them. The secrets key file is a separate file and not part of a backup.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use: "backup [--to URL]", Short: "Back up and restore the embedded store", Args: cobra.NoArgs,
+		Long: "Back up the embedded store (SQLite) while it is in use, verify a backup, and restore one. Artifacts are part of it, unless blobs.url names another place for them. The secrets key file is a separate file and not part of a backup.\n" +
+			"With --to, store a backup in a folder or bucket, under a name of its own; run that from a timer. 'carillon restore' restores it. Credentials of a bucket come from the environment.",
+		Example: "  carillon backup --to s3://backups/carillon --keep 14 --database sqlite:/var/lib/carillon/carillon.db\n  carillon backup create carillon-$(date +%F).db",
+	}
+	load, form := overEmbedded(c), formFlag(c, "table", "json")
+	to := c.Flags().String("to", "", "where to store a backup: file:PATH or s3://BUCKET/PREFIX?endpoint=URL")
+	keep := c.Flags().Int("keep", 0, "how many backups of this store to keep there; older ones are deleted (default all)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *to == "" {
+			if c.Flags().Changed("keep") {
+				return usage{errors.New("want --to beside --keep: where the backups are")}
+			}
+			return c.Help()
+		}
+		if *keep < 0 || c.Flags().Changed("keep") && *keep == 0 {
+			return usage{fmt.Errorf("--keep %d: want 1 or more", *keep)}
+		}
+		as, err := form()
+		if err != nil {
+			return err
+		}
+		cfg, err := load()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := interruptible(c)
+		defer cancel()
+		p, place, deleted, err := app.BackupTo(ctx, cfg, *to, *keep)
+		if err != nil {
+			return err
+		}
+		if as == "json" {
+			return encodeJSON(c.OutOrStdout(), storedBackup{p.ID(), place, p.Bytes, p.Began, p.Ended, deleted}, "  ")
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "Stored the backup %s in %s: %d bytes, everything acknowledged before %s. Deleted %s.\nNot included: the secrets key file, and artifacts if blobs.url names a folder or a bucket.\n",
+			p.ID(), place, p.Bytes, p.Began.UTC().Format(exactTime), counting(int64(deleted), "older backup"))
+		return nil
 	}
 	c.AddCommand(backupCreate(), backupVerify(), backupRestore())
 	return c
+}
+
+// storedBackup is a backup in a folder or bucket as -o json prints it.
+type storedBackup struct {
+	ID         string    `json:"id"`
+	Place      string    `json:"place"`
+	Bytes      int64     `json:"bytes"`
+	CompleteTo time.Time `json:"complete_to"`
+	Ended      time.Time `json:"ended"`
+	Deleted    int       `json:"deleted"`
 }
 
 // overEmbedded adds the settings of a command that works on the embedded store itself.

@@ -53,7 +53,7 @@ func root(s *session) *cobra.Command {
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
 		{"use", "Work with jobs:", []*cobra.Command{jobs.jobCommand(), jobs.applyCommand(), jobs.planCommand(), jobs.importCommand(), executions.executionCommand(), workflows.workflowCommand(), runs.runCommand(), runs.approvalsCommand(), runs.eventCommand(), executions.dlqCommand(), executions.operationCommand(), operate.forecastCommand(), access.calendarCommand(), operate.artifactCommand(), cronCommand()}},
-		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.archiveCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"look", "Operate:", []*cobra.Command{operate.topCommand(), operate.doctorCommand(), operate.supportCommand(), operate.healthCommand(), operate.queueCommand(), operate.archiveCommand(), operate.workersCommand(), operate.notificationCommand(), jobs.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), restoreCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Access:", []*cobra.Command{access.loginCommand(), access.contextCommand(), access.keyCommand(), access.signInCommand(), access.secretCommand(), operate.signingCommand(), access.tenantCommand(), access.holdCommand(), operate.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -128,6 +128,7 @@ func dev() *cobra.Command {
 	s := newSettings(c)
 	s.add(c, "listen", "listen", "; loopback only (default 127.0.0.1:8080)")
 	s.add(c, "data", "data", " (default ./carillon-data)")
+	s.add(c, "replicate", "replicate.url", "")
 	s.rest(c, "database", "roles")
 	c.Flags().BoolVar(&demo, "demo", false, "add a few sample jobs, one of which fails on purpose")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -162,6 +163,7 @@ func serve() *cobra.Command {
 	s.add(c, "tls-client-ca", "tls.client_ca", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
 	s.add(c, "metrics-listen", "metrics.listen", "")
+	s.add(c, "replicate", "replicate.url", "")
 	allowCallback(c)
 	allowCommands(c, s)
 	s.add(c, "commands-risk-server", "commands.risk_server", "")

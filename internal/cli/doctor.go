@@ -108,10 +108,13 @@ func (d *doctor) examine(ctx context.Context) {
 		d.problem("settings", err.Error(), "")
 		return
 	}
-	if _, err := c.Ready(ctx); err != nil {
+	if ready, err := c.Ready(ctx); err != nil {
 		d.problem("store", "the server says that it is not ready: "+detail(err), "Look at the server's log: its database may be down, full, or of another version.")
 	} else {
 		d.ok("store", "reachable, and its migrations are current")
+		for _, text := range ready.Warnings {
+			d.warn("server", text, "Look at the server's log, and at carillon_replication_behind_seconds.")
+		}
 	}
 	if _, err := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 1}); err != nil {
 		fix := "Try again in a moment."

@@ -53,6 +53,7 @@ type Config struct {
 	Artifacts        Artifacts
 	Blobs            Blobs
 	Archive          Archive
+	Replicate        Replicate
 	Migrate          bool
 	Partitions       int
 	Retry            Retry
@@ -186,6 +187,15 @@ type Archive struct {
 // ArchiveLayouts lists the layouts of archived files.
 var ArchiveLayouts = []string{"shared", "per-tenant"}
 
+// Replicate is the [replicate] table: the continuous backup of the embedded store.
+type Replicate struct {
+	URL       string // as package location reads it; empty: off
+	Interval  time.Duration
+	Snapshots time.Duration
+	Keep      time.Duration
+	SpoolMB   int
+}
+
 // Workers is the [workers] table.
 type Workers struct {
 	DefaultCount int
@@ -247,6 +257,7 @@ func Default() Config {
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 		Blobs:     Blobs{URL: "store:"},
 		Archive:   Archive{Layout: "shared"},
+		Replicate: Replicate{Interval: 500 * time.Millisecond, Snapshots: 24 * time.Hour, Keep: 72 * time.Hour, SpoolMB: 1024},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},

@@ -48,6 +48,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
 		"commands.unconfined": "true", "commands.risk_server": "true", "commands.paths": "/srv/app, /data", "commands.write_paths": "/data/out", "commands.network": "none", "commands.digests": "sha256:" + strings.Repeat("Ab", 32),
 		"blobs.url": "s3://bucket/prefix?endpoint=https://s3.example.com&path_style=true", "blobs.spool": "./spool", "archive.url": "file:/srv/history", "archive.layout": "per-tenant", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
+		"replicate.url": "file:/backup", "replicate.interval_ms": "1s", "replicate.snapshot_hours": "6", "replicate.keep_hours": "48", "replicate.spool_mb": "100",
 		"retry.max_retries": "0", "retry.backoff": "FIXED", "retry.initial_delay_ms": "5s", "retry.max_delay_ms": "5000",
 		"metrics.listen": ":9090", "debug.pprof": "true", "tracing.endpoint": "https://otel.example.com:4318", "tracing.protocol": "grpc", "tracing.sample": "0.25", "tracing.parents": "follow", "tracing.headers": "x-key=1, y=2=3",
 		"history.hot_days": "1", "history.warm_days": "1", "history.retention_days": "2",
@@ -55,6 +56,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	one := maps.Clone(good) // these two go without each other
 	delete(one, "secrets.key")
 	delete(one, "auth.jwt.secret")
+	delete(one, "replicate.url") // of PostgreSQL
 	if _, err := Load(Default(), good, nil, ""); err == nil {
 		t.Error("taken: secrets.key_file and secrets.key")
 	}
@@ -160,5 +162,27 @@ func TestProxySettings(t *testing.T) {
 	c, err := Load(Default(), map[string]string{"callbacks.proxy": "http://proxy:3128"}, []string{"CARILLON_CALLBACKS_PROXY_CREDENTIALS_FILE=" + file}, "")
 	if err != nil || c.Callbacks.ProxyCredentials != "carillon:geheim" {
 		t.Errorf("out of a file: %+v, %v", c.Callbacks, err)
+	}
+}
+
+func TestWhereToReplicate(t *testing.T) {
+	for url, want := range map[string]string{
+		"store:": "file:PATH", "ftp://x": "file:PATH", "s3://key:secret@bucket/x": "no credentials in the URL", "s3://B": "the name of a bucket", "file:": "file:PATH",
+	} {
+		_, err := Load(Default(), map[string]string{"replicate.url": url}, nil, "")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, given := range []map[string]string{
+		{"replicate.url": "file:/backup", "database": "postgres://h/x"},
+		{"replicate.url": "file:/backup", "replicate.keep_hours": "2", "replicate.snapshot_hours": "3"},
+	} {
+		if _, err := Load(Default(), given, nil, ""); err == nil {
+			t.Errorf("taken: %v", given)
+		}
+	}
+	if _, err := Load(Default(), map[string]string{"replicate.url": "s3://bucket/x?region=eu-central-1", "database": "sqlite:x"}, nil, ""); err != nil {
+		t.Error(err)
 	}
 }

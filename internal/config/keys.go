@@ -47,6 +47,8 @@ func (k Key) Flag() string {
 		return "allow-async-commit"
 	case "store.migrate":
 		return "migrate"
+	case "replicate.url":
+		return "replicate"
 	}
 	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 }
@@ -174,6 +176,13 @@ var Keys = []Key{
 	oneOf("archive.layout", "whether an archived file has executions of several tenants (shared), or of one (per-tenant): choose per-tenant if tenants must be deletable apart", ArchiveLayouts, func(c *Config) *string { return &c.Archive.Layout }),
 	count("artifacts.max_mb", "how large an artifact may be", 1, 16_384, func(c *Config) *int { return &c.Artifacts.MaxMB }),
 	count("artifacts.tenant_mb", "how large all artifacts of a tenant may be in total", 1, 1<<24, func(c *Config) *int { return &c.Artifacts.TenantMB }),
+
+	text("replicate.url", "where to keep a continuous backup of the embedded store, at most about a second behind: file:PATH or s3://BUCKET/PREFIX?endpoint=URL, with credentials from the environment; empty: off",
+		"file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Replicate.URL }),
+	length("replicate.interval_ms", "how often changes are shipped there", 100, 60_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Replicate.Interval }),
+	length("replicate.snapshot_hours", "how often all of the store is shipped, so that a restore need not replay more", 1, 8760, time.Hour, func(c *Config) *time.Duration { return &c.Replicate.Snapshots }),
+	length("replicate.keep_hours", "how far back the store can be restored; what only older instants need is deleted", 1, 87_600, time.Hour, func(c *Config) *time.Duration { return &c.Replicate.Keep }),
+	count("replicate.spool_mb", "how much may wait on the disk while the place cannot be reached; beyond that the backup begins anew once it can", 64, 1<<24, func(c *Config) *int { return &c.Replicate.SpoolMB }),
 
 	oneOf("log.level", "lowest level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	oneOf("log.format", "log format", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),

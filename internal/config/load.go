@@ -199,11 +199,13 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
 	place, err := location.Parse(c.Blobs.URL)
 	if err != nil {
-		v := c.Blobs.URL
-		if strings.Contains(v, "@") || suspicious.MatchString(v) { // it should hold no credentials, but somebody may have written some
-			v = hidden
-		}
-		say(true, "blobs.url", v, err.Error())
+		say(true, "blobs.url", unsuspicious(c.Blobs.URL), err.Error())
+	}
+	if c.Replicate.URL != "" {
+		_, err := Outside(c.Replicate.URL)
+		say(err != nil, "replicate.url", unsuspicious(c.Replicate.URL), fmt.Sprint(err))
+		say(err == nil && strings.HasPrefix(c.Database, "postgres"), "replicate.url", c.Replicate.URL, "nothing: only the embedded store (sqlite:PATH) is replicated; PostgreSQL has its own means")
+		say(c.Replicate.Keep < c.Replicate.Snapshots, "replicate.keep_hours", strconv.Itoa(int(c.Replicate.Keep.Hours())), fmt.Sprintf("at least replicate.snapshot_hours, which is %d", int(c.Replicate.Snapshots.Hours())))
 	}
 	if most := place.MaxObject() >> 20; err == nil && most > 0 {
 		say(int64(c.Artifacts.MaxMB) > most, "artifacts.max_mb", strconv.Itoa(c.Artifacts.MaxMB), fmt.Sprintf("at most %d, which %s (blobs.url) takes", most, place))
@@ -223,4 +225,29 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))
 	say(c.History.Warm < c.History.Hot, "history.warm_days", strconv.Itoa(c.History.Warm), fmt.Sprintf("at least history.hot_days, which is %d", c.History.Hot))
 	return wrong
+}
+
+// unsuspicious hides a place that should hold no credentials, but in which somebody may have written some.
+func unsuspicious(v string) string {
+	if strings.Contains(v, "@") || suspicious.MatchString(v) {
+		return hidden
+	}
+	return v
+}
+
+// Outside reads the location of a place outside the store: a folder or a bucket.
+func Outside(text string) (location.Location, error) {
+	at, err := location.Parse(text)
+	if err != nil || at.Kind == location.Database {
+		return at, errors.New("file:PATH (a folder) or s3://BUCKET/PREFIX?endpoint=URL (a bucket)" + detailOf(text, err))
+	}
+	return at, nil
+}
+
+// detailOf is what exactly is wrong with the location of a bucket.
+func detailOf(text string, err error) string {
+	if err == nil || !strings.HasPrefix(text, "s3:") {
+		return ""
+	}
+	return ": " + err.Error()
 }

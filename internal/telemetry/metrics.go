@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -129,6 +130,33 @@ func (m *Metrics) PartitionsOwned(f func() int) {
 // BreakersOpen sets a function that each scrape calls for the number of hosts that count as down.
 func (m *Metrics) BreakersOpen(f func() int) {
 	m.gauge("breakers_open", "Callback hosts whose circuit breaker is open in this process.", f)
+}
+
+// Replication is how far the continuous backup of the embedded store has come.
+type Replication struct {
+	Behind                                            time.Duration
+	Waiting                                           int64
+	Bytes, Segments, Snapshots, Generations, Failures int64
+}
+
+// Replication sets a function that each scrape calls for the state of the continuous backup.
+func (m *Metrics) Replication(f func() Replication) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_replication_behind_seconds", Help: "Age of the moment up to which the continuous backup can restore everything."}, func() float64 { return f().Behind.Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_replication_waiting_bytes", Help: "Changes on the disk that the continuous backup has not stored yet."}, func() float64 { return float64(f().Waiting) }),
+	)
+	for name, x := range map[string]struct {
+		help string
+		of   func(Replication) int64
+	}{
+		"bytes":       {"Bytes that the continuous backup has stored.", func(r Replication) int64 { return r.Bytes }},
+		"segments":    {"Sets of changes that the continuous backup has stored.", func(r Replication) int64 { return r.Segments }},
+		"snapshots":   {"Snapshots that the continuous backup has stored.", func(r Replication) int64 { return r.Snapshots }},
+		"generations": {"How often the continuous backup began anew.", func(r Replication) int64 { return r.Generations }},
+		"failures":    {"Attempts to store something that failed.", func(r Replication) int64 { return r.Failures }},
+	} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "carillon_replication_" + name + "_total", Help: x.help}, func() float64 { return float64(x.of(f())) }))
+	}
 }
 
 // CallbacksPutOff sets a function that each scrape calls for the number of postponed calls, by reason. The reasons

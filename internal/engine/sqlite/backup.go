@@ -21,6 +21,7 @@ type Summary struct {
 	Bytes   int64
 	Version int // how many steps of the schema were applied
 	Epoch   int64
+	Created time.Time // when the first step was applied, which tells stores apart
 	Tables  []TableCount
 }
 
@@ -152,7 +153,7 @@ func Verify(ctx context.Context, path string) (s Summary, err error) {
 		if err := engine.Foreign(all, done); err != nil {
 			return err
 		}
-		s.Version = done[len(done)-1].Version
+		s.Version, s.Created = done[len(done)-1].Version, done[0].At
 		return s.count(c)
 	})
 	if err != nil {
@@ -212,6 +213,31 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	if s, err = Verify(ctx, backup); err != nil {
 		return s, "", err
 	}
+	return install(ctx, s, path, now, keep, func(part string) error { return duplicate(ctx, backup, part) })
+}
+
+// Adopt makes a store of pages that were put together in a file, which becomes the file at path; ErrConflict if there is
+// one. epoch is the highest that is known of this store; see Restore.
+func Adopt(ctx context.Context, file, path string, epoch int64, now time.Time) (s Summary, err error) {
+	// The pages say that there is a log beside them, which is not part of them.
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt([]byte{1, 1}, 18)
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err != nil {
+		return s, fmt.Errorf("restore %s: %w", path, err)
+	}
+	if s, err = Verify(ctx, file); err != nil {
+		return s, err
+	}
+	s.Epoch = max(s.Epoch, epoch)
+	s, _, err = install(ctx, s, path, now, false, func(part string) error { return os.Rename(file, part) })
+	return s, err
+}
+
+// install puts the file that fill makes in place of the one at path.
+func install(ctx context.Context, s Summary, path string, now time.Time, keep bool, fill func(part string) error) (_ Summary, kept string, err error) {
 	doing := "restore " + path
 	if path, err = filepath.Abs(path); err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
@@ -243,11 +269,12 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 			return nil
 		})
 	}
-	s.Epoch = engine.NextEpoch(epoch, now)
+	first := engine.TokenAfterLoss(engine.FirstToken(epoch), now)
+	s.Epoch = engine.EpochOf(first)
 	part := path + ".restoring"
 	defer os.Remove(part)
-	if err = duplicate(ctx, backup, part); err == nil {
-		err = renew(ctx, part, s.Epoch, now)
+	if err = fill(part); err == nil {
+		err = renew(ctx, part, first, now)
 	}
 	if err == nil {
 		err = give(part)
@@ -286,14 +313,14 @@ func duplicate(ctx context.Context, from, to string) error {
 	return err
 }
 
-// renew makes a file draw its tokens from an epoch on, and ends the sessions in it: their leases are lost.
-func renew(ctx context.Context, path string, epoch int64, now time.Time) error {
+// renew makes a file draw its tokens from one on, and ends the sessions in it: their leases are lost.
+func renew(ctx context.Context, path string, first int64, now time.Time) error {
 	c, err := openConn(path, sqlite.OpenReadWrite, "journal_mode = DELETE", "synchronous = FULL", "fullfsync = ON")
 	if err != nil {
 		return err
 	}
 	err = c.transact(ctx, "BEGIN IMMEDIATE", func(c *conn) error {
-		if _, err := c.prepare("UPDATE tokens SET next = ?").int(engine.FirstToken(epoch)).exec(); err != nil {
+		if _, err := c.prepare("UPDATE tokens SET next = ?").int(first).exec(); err != nil {
 			return err
 		}
 		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE deposed = 0").int(now.UnixMicro()).exec()

@@ -110,11 +110,35 @@ func (s *database) run(ctx context.Context, pool chan *conn, patience time.Durat
 	if err = c.transact(ctx, begin, f); err == nil && c.committed != nil {
 		c.committed()
 	}
+	if err == nil && s.tap != nil && pool == s.writer {
+		s.tap.committed()
+	}
 	s.watch.judge(err)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull {
 		s.full.Store(true)
 	}
 	return translate(ctx, doing, err)
+}
+
+// exclusively prepares, takes the writing connection, and prepares the rest and acts while nobody writes. Where the rest
+// cannot be prepared without a wait, it begins again. It returns false if the store was closed meanwhile.
+func (s *database) exclusively(prepare func(alone bool) bool, act func()) bool {
+	for {
+		prepare(false)
+		select {
+		case <-s.closed:
+			return false
+		case w := <-s.writer:
+			ready := prepare(true)
+			if ready {
+				act()
+			}
+			s.writer <- w // which has room: w came from it
+			if ready {
+				return true
+			}
+		}
+	}
 }
 
 // take waits for a connection.

@@ -39,15 +39,8 @@ func (s *database) fold(c *conn) {
 		if s.watch.gone.Load() != nil {
 			return
 		}
-		if s.unfolded(c, "NOOP") >= foldAt {
-			s.unfolded(c, "PASSIVE")
-			select {
-			case <-s.closed:
-				return
-			case w := <-s.writer:
-				s.unfolded(c, "PASSIVE")
-				s.writer <- w // which has room: w came from it
-			}
+		if s.unfolded(c, "NOOP") >= foldAt && !s.foldAll(c) {
+			return
 		}
 		pause := time.NewTimer(foldEvery)
 		select {
@@ -57,6 +50,31 @@ func (s *database) fold(c *conn) {
 		case <-pause.C:
 		}
 	}
+}
+
+// foldAll folds what is in the log. It returns false if the store was closed meanwhile.
+func (s *database) foldAll(c *conn) bool {
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	// While others write, at most what the tap has read is folded, so that the log cannot begin anew with something unread in it.
+	if s.tap != nil {
+		pinned := false
+		if !s.exclusively(s.tap.read, func() {
+			_, err := s.pin.fix()
+			pinned = err == nil
+		}) {
+			return false
+		}
+		if pinned {
+			s.unfolded(c, "PASSIVE")
+		}
+		return s.exclusively(s.tap.read, func() {
+			s.pin.unfix()
+			s.unfolded(c, "PASSIVE")
+		})
+	}
+	s.unfolded(c, "PASSIVE")
+	return s.exclusively(func(bool) bool { return true }, func() { s.unfolded(c, "PASSIVE") })
 }
 
 // unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type Config struct {
 	// Monotonic is a clock that nobody sets. If nil, it is this machine's or, if Clock is given, none: that clock is
 	// trusted.
 	Monotonic func() time.Duration
+	Tap       *Tap // collects what changes; nil: nobody wants to know
 }
 
 // Store is the store over one SQLite file.
@@ -57,10 +59,15 @@ type database struct {
 	writer  chan *conn // holds the writing connection while it is free
 	readers chan *conn
 	folder  chan *conn                // holds the connection that folds the log, once the store is closed
+	folding sync.Mutex                // held while the log is folded, and while a snapshot begins
+	tap     *Tap                      // nil: none
+	pin     *conn                     // with a tap: keeps the log from beginning anew while it is folded
 	grown   chan struct{}             // something was written since fold last checked
 	ready   atomic.Bool               // the schema is this version's
 	full    atomic.Bool               // a write found the disk full, and none has succeeded since
 	roomAt  atomic.Pointer[time.Time] // when there was room
+
+	snapshots sync.WaitGroup // that are open
 
 	closing sync.Once
 	closed  chan struct{}
@@ -117,12 +124,23 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	conns, err := connect(path, cmp.Or(max(cfg.Readers, 0), 4))
+	if cfg.Tap != nil {
+		err = cfg.Tap.open(path)
+	}
+	var conns []*conn
+	if err == nil {
+		conns, err = connect(path, cmp.Or(max(cfg.Readers, 0), 4), cfg.Tap != nil)
+	}
 	if err != nil {
 		_ = lock.Close()
 		return nil, translate(ctx, doing, err)
 	}
+	var pin *conn
+	if cfg.Tap != nil {
+		pin, conns = conns[len(conns)-1], conns[:len(conns)-1]
+	}
 	d := &database{
+		tap: cfg.Tap, pin: pin,
 		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	s := &Store{sqlstore.New(settings{d}), sqlstore.NewRuns(settings{d}), sqlstore.NewForgetting(settings{d}), d, jobs{d}, leases{d}, sessions{d}, reads{d}, upkeep{d}}
@@ -191,8 +209,9 @@ func acquire(path string) (*os.File, error) {
 	return f, nil
 }
 
-// connect opens the connections: one for writing, one for folding the log, and several for reading.
-func connect(path string, readers int) (all []*conn, err error) {
+// connect opens the connections: one for writing, one for folding the log, several for reading and, for a tap, one more of
+// these; only the one for folding then folds the log.
+func connect(path string, readers int, tapped bool) (all []*conn, err error) {
 	defer func() {
 		if err != nil {
 			for _, c := range all {
@@ -200,7 +219,12 @@ func connect(path string, readers int) (all []*conn, err error) {
 			}
 		}
 	}()
-	c, err := openConn(path, sqlite.OpenReadWrite, writerPragmas...)
+	pragmas := writerPragmas
+	if tapped {
+		pragmas = append(slices.Clone(pragmas), "wal_autocheckpoint = 0")
+		readers++
+	}
+	c, err := openConn(path, sqlite.OpenReadWrite, pragmas...)
 	if err != nil {
 		return nil, err
 	}
@@ -352,17 +376,28 @@ func (s *Store) disconnect() error {
 		readers[i] = <-s.readers
 	}
 	w, f := <-s.writer, <-s.folder
+	s.snapshots.Wait()
 	if s.watch != nil { // nil: it was never open
 		if err := s.watch.check(); errors.Is(err, errGone) || errors.Is(err, errUnsure) {
 			return fmt.Errorf("close %s: %w", s.about, errors.Join(err, s.lock.Close()))
 		}
 	}
+	if s.tap != nil {
+		for !s.tap.read(true) { // somebody else does, for a moment
+			s.tap.read(false)
+		}
+		s.tap.release()
+		readers = append(readers, s.pin)
+	}
 	for _, r := range append(readers, f) {
 		errs = append(errs, r.Close())
 	}
 	_, err := w.prepare("PRAGMA wal_checkpoint(TRUNCATE)").exec()
-	errs = append(errs, err, w.Close(), s.lock.Close())
-	if err := errors.Join(errs...); err != nil {
+	errs = append(errs, err, w.Close())
+	if s.tap != nil && errors.Join(errs...) == nil {
+		s.tap.closed(s.path)
+	}
+	if err := errors.Join(append(errs, s.lock.Close())...); err != nil {
 		return fmt.Errorf("close %s: %w", s.about, err)
 	}
 	return nil

@@ -38,3 +38,11 @@ func give(path string) error {
 	}
 	return f.Chown(int(to.Uid), int(to.Gid))
 }
+
+// inode returns the number of a file in its file system.
+func inode(info os.FileInfo) uint64 {
+	if is, ok := info.Sys().(*syscall.Stat_t); ok {
+		return is.Ino
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+package replica
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/blob"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+)
+
+// Backup stores the content of a file at one instant, whoever has it open, and then deletes all but the newest keep
+// backups of the same store; 0 keeps all. The folder is for parts that are being stored.
+func Backup(ctx context.Context, path string, place blob.Store, folder string, keep int, host, version string, now func() time.Time) (p Point, deleted int, err error) {
+	h := head{Kind: kindSnapshot, Host: host, Version: version}
+	began := now().UTC()
+	parts, err := stage(ctx, folder, func(ctx context.Context, page func(uint32, []byte) error) error {
+		return sqlite.Read(ctx, path, func(id sqlite.Identity, x sqlite.Extent) error {
+			h.Store, h.Epoch, h.Began, h.Ended, h.PageSize, h.Size = id.Created, id.Epoch, began, now().UTC(), x.PageSize, x.Pages
+			return nil
+		}, page)
+	}, &h, false)
+	defer discard(parts)
+	if err != nil {
+		return p, 0, err
+	}
+	id := stamp(h.Ended) + "-" + rand.Text()[:8]
+	name := backups + id
+	for i, x := range parts {
+		of := partName(name, i)
+		if err := x.put(ctx, place, of); err != nil {
+			return p, 0, err
+		}
+		h.Parts = append(h.Parts, part{of, x.size, x.sum})
+		p.Bytes += x.size
+	}
+	if _, err := putHead(ctx, place, name+manifest, h, folder); err != nil {
+		return p, 0, err
+	}
+	p.Name, p.Store, p.Host, p.Began, p.Ended = name, h.Store, h.Host, h.Began, h.Ended
+	if keep > 0 {
+		deleted, err = trim(ctx, place, h.Store, keep, began)
+		if err != nil {
+			err = fmt.Errorf("the backup %s is complete, but older ones could not be deleted: %w", id, err)
+		}
+	}
+	return p, deleted, err
+}
+
+// unfinished is the age at which parts of a backup that was not finished are deleted.
+const unfinished = 24 * time.Hour
+
+// trim deletes all but the newest backups of a store, and what was left of unfinished ones.
+func trim(ctx context.Context, place blob.Store, store time.Time, keep int, now time.Time) (deleted int, err error) {
+	v := &Survey{place: place}
+	all, err := v.points(ctx, backups)
+	if err != nil {
+		return 0, err
+	}
+	var own []Point
+	for _, p := range all {
+		if p.Store.Equal(store) {
+			own = append(own, p)
+		}
+	}
+	for _, p := range own[:max(0, len(own)-keep)] {
+		if err := deleteSnapshot(ctx, place, p.Name); err != nil {
+			return deleted, err
+		}
+		deleted++
+	}
+	return deleted, v.orphans(ctx, backups, all, now.Add(-unfinished))
+}
+
+// ID returns the name of a backup as people give it.
+func (p Point) ID() string { return strings.TrimPrefix(p.Name, backups) }
