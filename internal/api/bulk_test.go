@@ -227,3 +227,16 @@ func TestJobsByOwnerAndThoseThatAreLate(t *testing.T) {
 		t.Errorf("to tag what is theirs: %+v", o)
 	}
 }
+
+// A job on hold, or one that a workflow uses, does not keep a bulk deletion from the others.
+func TestBulkDeletePassesOverWhatIsHeld(t *testing.T) {
+	c := newClockwork(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, want[client.Job](c.face, 201, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "0 6 * * *"}`, `, "tags": ["z"]`)).JobID)
+	}
+	want[client.Hold](c.face, 200, "PUT", "/api/v1/holds", fmt.Sprintf(`{"job_id": %q, "reason": "Case 4711"}`, ids[1]))
+	if o := c.bulk(`{"filter": {"tag": "z"}, "action": "delete"}`); o.State != "SUCCEEDED" || o.Done != 2 || o.Passed != 1 || o.Error == nil || !strings.Contains(*o.Error, "on hold") {
+		t.Errorf("delete: %+v", o)
+	}
+}

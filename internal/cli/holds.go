@@ -35,17 +35,17 @@ func (s accessCommands) holdCommand() *cobra.Command {
 	var w write
 	var tenant, reason string
 	add := &cobra.Command{
-		Use: "add [JOB]", Short: "Keep the history of a job, or with --tenant of a tenant, from being purged", Args: cobra.MaximumNArgs(1),
-		Long:    "Keep the history of a job, or with --tenant that of a whole tenant, from being purged, whatever its retention. A job that is held cannot be deleted either. Holding a tenant takes a key of the role system.",
-		Example: "  carillon hold add nightly --reason 'Case 4711'\n  carillon hold add --tenant acme --reason 'Case 4711'",
+		Use: "add [JOB]", Short: "Keep the history of a job, or with --whole-tenant of a tenant, from being purged", Args: cobra.MaximumNArgs(1),
+		Long:    "Keep the history of a job, or with --whole-tenant that of all of a tenant, from being purged, whatever its retention. A job that is held cannot be deleted either. Holding a tenant takes a key of the role system.",
+		Example: "  carillon hold add nightly --reason 'Case 4711'\n  carillon hold add --whole-tenant acme --reason 'Case 4711'",
 	}
-	add.Flags().StringVar(&tenant, "tenant", "", "hold everything of the tenant with this id")
+	add.Flags().StringVar(&tenant, "whole-tenant", "", "hold everything of the tenant with this id")
 	add.Flags().StringVar(&reason, "reason", "", "why, such as the number of a case; up to 500 characters")
 	w.flags(add)
 	completeArgs(add, s.jobNames())
 	add.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		if (len(args) == 0) == (tenant == "") {
-			return errors.New("name a job, or a tenant with --tenant")
+			return errors.New("name a job, or a tenant with --whole-tenant")
 		}
 		if reason == "" {
 			return errors.New("say why with --reason")

@@ -229,10 +229,12 @@ func (r *Runner) doToJobs(ctx context.Context, x *run, ids []job.ExecutionID) (d
 	for _, id := range ids {
 		err := r.doToJob(ctx, p, x, job.ID(id))
 		var refused *NotDone
+		var held *engine.Held
+		var used *engine.Used
 		switch {
 		case err == nil:
 			done++
-		case errors.Is(err, engine.ErrNotFound) || isInvalid(err) || errors.As(err, &refused): // passed over
+		case errors.Is(err, engine.ErrNotFound) || isInvalid(err) || errors.As(err, &refused) || errors.As(err, &held) || errors.As(err, &used): // passed over
 		default:
 			return 0, err
 		}

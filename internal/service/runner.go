@@ -421,7 +421,7 @@ func whyPassed(o job.Operation) string {
 	case o.Kind == job.OpPause || o.Kind == job.OpResume:
 		return fmt.Sprintf("%d passed over: deleted, or completed.", o.Passed)
 	case o.Kind == job.OpDelete:
-		return fmt.Sprintf("%d passed over: no longer there.", o.Passed)
+		return fmt.Sprintf("%d passed over: no longer there, in use or on hold.", o.Passed)
 	case o.Kind == job.OpTrigger:
 		return fmt.Sprintf("%d passed over: deleted, or with a unique key that another execution holds.", o.Passed)
 	case o.Kind == job.OpCancelExecutions:

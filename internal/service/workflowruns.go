@@ -76,7 +76,7 @@ func (s *WorkflowRuns) FindRuns(ctx context.Context, p tenant.Principal, q RunQu
 		}
 		f.Workflow = j.ID
 	}
-	if f.Kept, err = s.executions.since(ctx, p); err != nil {
+	if f.Kept, err = s.executions.sinceOf(ctx, p, f.Workflow); err != nil {
 		return out, err
 	}
 	for _, status := range q.Statuses {
@@ -148,7 +148,7 @@ func (s *WorkflowRuns) run(ctx context.Context, p tenant.Principal, id job.Execu
 	if err == nil {
 		r = Run{WorkflowRun: stored, Stands: workflow.Status(stored.Status)}
 		if !stored.EndedAt.IsZero() {
-			since, err := s.executions.since(ctx, p)
+			since, err := s.executions.sinceOf(ctx, p, stored.Workflow)
 			if err != nil || stored.EndedAt.Before(since) {
 				return r, cmp.Or(err, engine.ErrNotFound)
 			}

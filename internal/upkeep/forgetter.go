@@ -64,6 +64,7 @@ func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 		f.next = now.Add(forgetEvery)
 		f.begin(ts, now)
 	}
+	f.heed(ts, now)
 	events, err := f.Store.ForgetEvents(ctx, forgetRows)
 	errs := []error{err}
 	for t, searches := range f.left {
@@ -75,7 +76,7 @@ func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 			got, err := f.step(ctx, t, k, s)
 			if errs = append(errs, err); err != nil {
 				f.share = min(max(f.share, 1)*2, leastShare) // it may have been too much for one commit
-				break
+				continue
 			}
 			if s.from = got.Next; !got.More {
 				delete(searches, k)
@@ -121,6 +122,24 @@ func (f *Forgetter) begin(ts []tenant.Tenant, now time.Time) {
 			}
 		}
 		f.left[t.ID] = searches
+	}
+}
+
+// heed holds what is under way to what its tenants keep now: who has just been given more loses nothing more.
+func (f *Forgetter) heed(ts []tenant.Tenant, now time.Time) {
+	for _, t := range ts {
+		searches, ok := f.left[t.ID]
+		if !ok {
+			continue
+		}
+		before, limited := t.QuotaWithin(f.Days).KeptSince(now)
+		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
+			delete(f.left, t.ID)
+			continue
+		}
+		for _, s := range searches {
+			s.before = before
+		}
 	}
 }
 

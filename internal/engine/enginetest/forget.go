@@ -128,6 +128,9 @@ func forgetOneOffs(t *testing.T, h Harness) {
 	waits, _ := f.add("waits")
 	manual := f.manual("by hand")
 	f.ends(manual)
+	keyed, once := f.add("with a key", func(j *job.Job, _ *job.Execution) { j.Key = "migrate" })
+	_, as := f.take(once.ID)
+	f.report(succeed(as[0]))
 	parent, _ := f.done("a parent")
 	child := f.dependent("a child", parent.ID)
 	u := engine.Update{Job: f.job(gone.ID), AsOf: f.now(), Secrets: []engine.Secret{f.managed(gone, "X-A", "sealed")}}
@@ -142,7 +145,7 @@ func forgetOneOffs(t *testing.T, h Harness) {
 	}
 	later := before.Add(time.Hour)
 	f.forget(tenant.Default, later)
-	for j, want := range map[*job.Job]bool{&gone: false, &again: true, &waits: true, &manual: true, &parent: true, &child: true} {
+	for j, want := range map[*job.Job]bool{&gone: false, &again: true, &waits: true, &manual: true, &keyed: true, &parent: true, &child: true} {
 		if f.knows(j.ID) != want {
 			t.Errorf("%q: it is there: %v, want %v", j.Name, !want, want)
 		}
@@ -156,7 +159,7 @@ func forgetOneOffs(t *testing.T, h Harness) {
 	if err := f.depend(child.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	_, as := f.take(rerun.ID)
+	_, as = f.take(rerun.ID)
 	f.report(succeed(as[0]))
 	f.forget(tenant.Default, later)
 	if f.knows(parent.ID) || f.knows(again.ID) {

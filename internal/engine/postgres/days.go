@@ -68,8 +68,8 @@ const pastDaysSQL = `
 
 const daysLookedAt = 10
 
-// dropDays drops tables of past days that nothing is left of: of the next few, and of the first ones again once it has
-// seen all. A table that others use just now is left for another time.
+// dropDays drops tables of past days that nothing is left of, once vacuum has emptied their files: of the next few, and
+// of the first ones again once it has seen all. A table that others use just now is left for another time.
 func (s *upkeep) dropDays(ctx context.Context, c *pgx.Conn) error {
 	var from string
 	if p := s.dropped.Load(); p != nil {
@@ -81,20 +81,15 @@ func (s *upkeep) dropDays(ctx context.Context, c *pgx.Conn) error {
 		return err
 	}
 	from = ""
-	for i, day := range found {
-		var some, gone bool
-		if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM executions WHERE finished_at >= $1 AND finished_at < $2)", day, day.AddDate(0, 0, 1)).Scan(&some); err != nil {
+	if len(found) == daysLookedAt {
+		from = dayTable(found[daysLookedAt-1])
+	}
+	s.dropped.Store(&from) // first: a table that cannot be dropped must not keep the others
+	for _, day := range found {
+		var gone bool
+		if err := c.QueryRow(ctx, "SELECT carillon_drop_day($1)", day).Scan(&gone); err != nil && !isCode(err, lockNotAvailable) {
 			return err
 		}
-		if !some {
-			if err := c.QueryRow(ctx, "SELECT carillon_drop_day($1)", day).Scan(&gone); err != nil && !isCode(err, lockNotAvailable) {
-				return err
-			}
-		}
-		if i == daysLookedAt-1 {
-			from = dayTable(day)
-		}
 	}
-	s.dropped.Store(&from)
 	return nil
 }

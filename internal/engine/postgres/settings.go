@@ -65,7 +65,7 @@ func (t transaction) LockTable(name string) error {
 }
 
 func (t transaction) LockTenant(id tenant.ID) error {
-	_, err := t.c.Exec(t.ctx, "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", string(id))
+	_, err := t.c.Exec(t.ctx, "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", plain(string(id)))
 	return err
 }
 

@@ -94,9 +94,6 @@ func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := prepareDays(ctx, c.Conn()); err != nil {
 			return err
 		}
-		if err := s.dropDays(ctx, c.Conn()); err != nil {
-			return err
-		}
 		keys, err := c.Exec(ctx, tidyKeysSQL, tidiedKeys)
 		if err != nil {
 			return err
@@ -160,7 +157,7 @@ func (s *upkeep) Tidy(ctx context.Context) (more bool, err error) {
 		}
 		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases || traces.RowsAffected() == tidiedTraces ||
 			secrets.RowsAffected() == tidiedOps || past.RowsAffected() == tidiedOps
-		return nil
+		return s.dropDays(ctx, c.Conn()) // last: it may fail, for as long as somebody holds an old table
 	})
 	return more, err
 }

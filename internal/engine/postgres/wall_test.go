@@ -107,6 +107,9 @@ func TestTheWallHoldsWithoutPredicates(t *testing.T) {
 		case "orders": // which names no tenant: TestTheWallHidesWhatNamesNoTenant
 			continue
 		}
+		if tenantMay[table].read == "" { // requests of users do not read it at all
+			continue
+		}
 		foreign := fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS DISTINCT FROM 'a' AND %s IS NOT NULL", table, column, column)
 		if n := count(ctx, foreign); n != 0 {
 			t.Errorf("%s: %d rows of others", table, n)

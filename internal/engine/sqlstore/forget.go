@@ -274,9 +274,14 @@ type aged struct {
 	id          [16]byte
 	state, kind int
 	updated     time.Time
+	keyed       bool
 }
 
-func scanAged(r Row) (j aged, err error) { return j, r.Scan(&j.id, &j.state, &j.kind, &j.updated) }
+func scanAged(r Row) (j aged, err error) {
+	return j, r.Scan(&j.id, &j.state, &j.kind, &j.updated, &j.keyed)
+}
 
 // ends reports whether the job goes with its history.
-func (j aged) ends() bool { return job.EndsWithHistory(job.State(j.state), job.ScheduleType(j.kind)) }
+func (j aged) ends() bool {
+	return job.EndsWithHistory(job.State(j.state), job.ScheduleType(j.kind), j.keyed)
+}

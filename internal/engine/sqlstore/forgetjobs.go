@@ -12,10 +12,10 @@ import (
 const jobsAtOnce = 50
 
 var (
-	agedJobsSQL = "SELECT id, state, kind, updated_at FROM jobs WHERE tenant = $1 AND id > $2 AND id < $3 ORDER BY id LIMIT $4"
+	agedJobsSQL = "SELECT id, state, kind, updated_at, key IS NOT NULL FROM jobs WHERE tenant = $1 AND id > $2 AND id < $3 ORDER BY id LIMIT $4"
 	// lockJobsSQL keeps others from running the jobs, from changing them, and from using them. Jobs that somebody
 	// does that to now are left for later.
-	lockJobsSQL = `SELECT j.id, j.state, j.kind, j.updated_at FROM ` + givenJobs("id, state, kind, updated_at", "FOR UPDATE SKIP LOCKED")
+	lockJobsSQL = `SELECT j.id, j.state, j.kind, j.updated_at, j.key IS NOT NULL FROM ` + givenJobs("id, state, kind, updated_at, key", "FOR UPDATE SKIP LOCKED")
 	// spentJobsSQL finds the jobs that nothing runs, plans, holds or uses, and that have no history. The execution
 	// that a job of the list $3 was created with is known to be gone; any other leaves statistics. (One that was
 	// skipped does not, and goes when its own time comes.)

@@ -12,7 +12,7 @@ import (
 
 const (
 	holdColumns = "id, tenant, job, reason, by_whom, at"
-	addHoldSQL  = "INSERT INTO holds (" + holdColumns + ") SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM holds WHERE tenant = $2) < $7"
+	addHoldSQL  = "INSERT INTO holds (" + holdColumns + ") SELECT $1, $2, $3, $4, $5, $6 WHERE /*postgres: $3::uuid*//*sqlite: $3*/ IS NULL OR (SELECT count(*) FROM holds WHERE tenant = $2 AND job IS NOT NULL) < $7"
 	// sameHoldSQL finds the hold of the same tenant or job for the same reason.
 	sameHoldSQL   = "SELECT " + holdColumns + " FROM holds WHERE tenant = $1 AND job /*postgres: IS NOT DISTINCT FROM $2::uuid*//*sqlite: IS $2*/ AND reason = $3"
 	findHoldsSQL  = "SELECT " + holdColumns + " FROM holds WHERE tenant = $1 ORDER BY id"

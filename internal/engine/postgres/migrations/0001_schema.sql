@@ -506,6 +506,11 @@ BEGIN
 	IF day >= (now() AT TIME ZONE 'UTC')::date - 1 OR to_regclass(quote_ident(current_schema()) || '.' || name) IS NULL THEN
 		RETURN false;
 	END IF;
+	-- Not before vacuum has cut the table off: looking for a row among many dead ones takes seconds, under a lock that
+	-- keeps everybody from history.
+	IF pg_relation_size(to_regclass(quote_ident(current_schema()) || '.' || name)) > 0 THEN
+		RETURN false;
+	END IF;
 	LOCK TABLE ONLY executions IN ACCESS EXCLUSIVE MODE;
 	EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', name);
 	EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', name) INTO filled;
