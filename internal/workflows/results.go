@@ -76,8 +76,11 @@ func (r *Runner) ItemOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (j
 	if err != nil || s.place.Item() < 0 {
 		return nil, err
 	}
-	k := listKey{run: s.run.ID, attempt: s.run.Attempt, node: s.place.Node()}
-	l := r.lists.get(k)
+	var l *workflow.ItemList
+	k, keep := keyOf(s.run.ID, s.graph, s.state, s.place.Node())
+	if keep {
+		l = r.lists.get(k)
+	}
 	if l == nil {
 		read := &reader{ctx: ctx, store: r.store, standing: s}
 		found, bad := workflow.PrepareItems(s.graph, s.state, s.place.Node(), workflow.Run{ID: s.run.ID.String(), Key: s.key, Input: s.run.Input, Scheduled: s.run.ScheduledAt}, read)
@@ -87,8 +90,9 @@ func (r *Runner) ItemOf(ctx context.Context, t tenant.ID, id job.ExecutionID) (j
 		if bad != nil {
 			return nil, &workflow.Conflict{Act: "read the item of", Node: s.graph.Node(s.place.Node()).Key, Status: workflow.Status(s.run.Status), Want: "a map whose list can be made again: " + bad.Text}
 		}
-		l = found
-		r.lists.put(k, l)
+		if l = found; keep {
+			r.lists.put(k, l)
+		}
 	}
 	if s.place.Item() >= l.Len() {
 		return nil, ErrNoNode
@@ -166,11 +170,27 @@ func (v *reader) Result(n int) json.RawMessage { return together(v.state, n, v.o
 // Error returns the error that a node left behind.
 func (v *reader) Error(n int) *job.Error { return v.of(n)[-1].Error }
 
+// listKey says of which map a list is, and of which time: it changes with everything that the map's templates read.
 type listKey struct {
 	run     job.ExecutionID
 	attempt int
 	node    int
 	verdict workflow.Status // of the run, where templates may read it
+	ends    string          // how the nodes ended that the map reads: one may be marked or skipped later
+}
+
+// keyOf makes the key of a map's list; false: it may not be kept, because a node that the map reads has not ended.
+func keyOf(run job.ExecutionID, g *workflow.Graph, s *workflow.State, n int) (listKey, bool) {
+	reads := g.Reads(n)
+	ends := make([]byte, 0, 2*len(reads))
+	for _, read := range reads {
+		status, reason := s.Node(int(read))
+		if !status.Final() {
+			return listKey{}, false
+		}
+		ends = append(ends, byte(status), byte(reason))
+	}
+	return listKey{run, s.Attempt, n, s.Verdict(), string(ends)}, true
 }
 
 // maxLists bounds the lists of maps that are kept, for items that ask for themselves and for items that start. Each has at most 1 MiB as JSON.

@@ -34,7 +34,7 @@ type Turn struct {
 	err     error
 	cancels map[int]engine.NodePlace // nodes to cancel, and how far that has come
 	paused  bool                     // it was, when the turn began
-	mapped  map[int]bool             // maps that had begun by then, in this attempt of the run
+	kept    map[int]listKey          // by node: under which keys the lists of maps that ran by then may be kept
 	jobs    map[job.ID]*job.Job      // of nodes that started in this turn
 }
 
@@ -53,9 +53,11 @@ func (r *Runner) open(ctx context.Context, v engine.RunView) (*Turn, error) {
 }
 
 func (r *Runner) turn(ctx context.Context, v engine.RunView, ver *version, state *workflow.State) *Turn {
-	t := &Turn{View: v, Graph: ver.graph, State: state, runner: r, ctx: ctx, version: ver, cancels: map[int]engine.NodePlace{}, paused: state.Paused(), budget: &workflow.Budget{}, jobs: map[job.ID]*job.Job{}}
-	if state.Attempt == v.Run.Attempt {
-		t.mapped = state.Mapped()
+	t := &Turn{View: v, Graph: ver.graph, State: state, runner: r, ctx: ctx, version: ver, cancels: map[int]engine.NodePlace{}, paused: state.Paused(), budget: &workflow.Budget{}, kept: map[int]listKey{}, jobs: map[job.ID]*job.Job{}}
+	for _, n := range state.RunningMaps() {
+		if k, ok := keyOf(v.Run.ID, ver.graph, state, n); ok {
+			t.kept[n] = k
+		}
 	}
 	t.next = engine.RunChange{Version: v.Run.Version, Attempt: v.Run.Attempt, Input: v.Run.Input, Output: v.Run.Output, Error: v.Run.Error}
 	t.values = &values{turn: t, results: map[int]map[int]engine.RunResult{}}
@@ -76,18 +78,15 @@ func (t *Turn) solver() {
 	}
 }
 
-// listKey says under which key the list of a map is kept. It is, if the map began in an earlier turn and everything that its templates
-// read stays as it is.
+// listKey says under which key the list of a map is kept. It is, if nothing that its templates read has changed in this turn, whose
+// transaction may be undone.
 func (t *Turn) listKey(n int) (k listKey, ok bool) {
-	if !t.mapped[n] || t.State.Attempt != t.View.Run.Attempt {
+	was, ok := t.kept[n]
+	if !ok {
 		return k, false
 	}
-	for _, read := range t.Graph.Reads(n) {
-		if s, _ := t.State.Node(int(read)); !s.Final() {
-			return k, false
-		}
-	}
-	return listKey{t.View.Run.ID, t.State.Attempt, n, t.State.Verdict()}, true
+	k, ok = keyOf(t.View.Run.ID, t.Graph, t.State, n)
+	return k, ok && k == was
 }
 
 // List finds the list of a map that was made in an earlier turn; nil: none is kept.

@@ -175,11 +175,12 @@ type MapCounts struct {
 	Total, Succeeded, Failed, Skipped, Running int
 }
 
-// Mapped returns the maps whose width is known.
-func (s *State) Mapped() map[int]bool {
-	out := make(map[int]bool, len(s.maps))
+// RunningMaps returns the maps whose width is known and that have not ended.
+func (s *State) RunningMaps() (out []int) {
 	for n := range s.maps {
-		out[int(n)] = true
+		if !s.cells[n].status.Final() {
+			out = append(out, int(n))
+		}
 	}
 	return out
 }
