@@ -140,3 +140,45 @@ func TestAnItemAsksBeforeANodeThatItReadsEnds(t *testing.T) {
 		}
 	})
 }
+
+// A mark of a finally node runs no other finally node once more, if nothing else of the run can run.
+func TestAMarkOfAFinallyNodeLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, store engine.Store) {
+		p := newPlayer(t, store, workflow.Definition{OnFailure: "continue", Nodes: []workflow.Node{
+			{Key: "a", Execution: plain}, {Key: "b", DependsOn: []string{"a"}, Execution: plain},
+			{Key: "f1", Finally: true, DependsOn: []string{"f2"}, Trigger: "all_done", Map: json.RawMessage(`3`), MaxParallel: 1, Execution: plain},
+			{Key: "f2", Finally: true, Execution: plain}, {Key: "f3", Finally: true, Execution: plain},
+		}})
+		p.outcomes = map[string]json.RawMessage{"a": json.RawMessage(`"F"`), "f2": json.RawMessage(`"F"`), "f3": json.RawMessage(`"F"`)}
+		p.begin(nil)
+		for _, key := range []string{"a", "f2", "f1[0]", "f1[1]", "f1[2]"} {
+			p.end(p.take(key, ""))
+		}
+		p.lease()
+		p.act("mark", []string{"f2"})
+		p.lease()
+		if len(p.live) != 1 || p.live[0].key != "f3" {
+			t.Fatalf("live are %+v; want only f3", p.live)
+		}
+		s := p.state()
+		for n, want := range []workflow.Status{workflow.Failed, workflow.NotRun, workflow.Succeeded, workflow.Succeeded} {
+			if got, _ := s.Node(n); got != want {
+				t.Errorf("%s is %v; want %v", p.graph.Node(n).Key, got, want)
+			}
+		}
+		p.end(p.take("f3", ""))
+		for attempt := 1; attempt <= 2; attempt++ { // the second is that of a mark after the run's end
+			if s = p.state(); s.Status != workflow.Failed || s.Attempt != attempt {
+				t.Errorf("the run is %v in attempt %d; want FAILED in attempt %d", s.Status, s.Attempt, attempt)
+			}
+			p.over(s)
+			if attempt == 1 {
+				p.act("mark", []string{"f3"})
+				if p.lease(); len(p.live) > 0 {
+					t.Errorf("%+v began once more", p.live)
+				}
+			}
+		}
+	})
+}

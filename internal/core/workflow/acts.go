@@ -105,17 +105,37 @@ func override(g *Graph, s *State, n int, act string, status Status) (Decisions, 
 		a.again(int32(n))
 	}
 	s.recount(g)
-	if s.open > 0 && s.cleanup { // the run continues, and is cleaned up after it once more
-		s.cleanup = false
-		for _, f := range g.finally {
-			if s.cells[f].status.Final() && s.cells[f].reason != ByHand {
-				s.reset(f)
-			}
-		}
-		s.recount(g)
+	if s.open > 0 && s.cleanup {
+		a.reopen()
 	}
 	a.judgeAll()
 	return a.settle(), nil
+}
+
+// reopen has the run continue, and be cleaned up after it once more. If nothing runs that did not before, its finally
+// nodes stay as they are.
+func (a *advance) reopen() {
+	g, s := a.g, a.s
+	was := s.Clone()
+	s.cleanup = false
+	for _, f := range g.finally {
+		if s.cells[f].status.Final() && s.cells[f].reason != ByHand {
+			s.reset(f)
+		}
+	}
+	s.recount(g)
+	a.judgeAll()
+	a.tell()
+	if s.open > 0 {
+		return
+	}
+	for _, f := range g.finally {
+		s.cells[f] = was.cells[f]
+		if m := was.maps[f]; m != nil {
+			s.maps[f] = m
+		}
+	}
+	s.recount(g)
 }
 
 // again resets the nodes whose end may change when a node's does: all that were not run, and the skipped ones below

@@ -338,3 +338,27 @@ func TestExplain(t *testing.T) {
 	p.act("cancel", nil)
 	say("w", "CANCELLED: cancelled with the run")
 }
+
+// A mark of a finally node runs others once more only if the run continues. A failed one keeps nothing from running then.
+func TestFinallyNodesAfterAMark(t *testing.T) {
+	doc := `{"on_failure":"continue","nodes":[{"key":"a","execution":{}},{"key":"b","depends_on":["a"],"execution":{}},
+		{"key":"f","finally":true,"on_failure":"stop","execution":{}},{"key":"g","finally":true,"execution":{}}]}`
+	p := played(t, doc, map[string]string{"a": "F", "f": "F"})
+	p.play()
+	expect(t, p, "a=FAILED b=NOT_RUN f=FAILED g=SUCCEEDED FAILED")
+	s := p.s.Clone()
+	d, err := Mark(p.g, s, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, _ := s.Node(2); f != Succeeded || s.Status != Failed || len(d.Start) > 0 {
+		t.Errorf("after a mark of f the run is %v, f is %v, and %v start; want FAILED, SUCCEEDED, and none", s.Status, f, d.Start)
+	}
+	s = p.s.Clone()
+	if d, err = Mark(p.g, s, 0); err != nil {
+		t.Fatal(err)
+	}
+	if g, _ := s.Node(3); g != Waiting || len(d.Start) != 1 || d.Start[0] != 1 {
+		t.Errorf("after a mark of a, g is %v, and %v start; want WAITING, and b", g, d.Start)
+	}
+}
