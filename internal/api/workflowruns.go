@@ -156,79 +156,87 @@ func (s runAPI) explain(w http.ResponseWriter, r *http.Request, p tenant.Princip
 }
 
 // acting reads the run, the node and the body of an act.
-func acting[T any](s runAPI, w http.ResponseWriter, r *http.Request, p tenant.Principal) (id job.ExecutionID, key string, req T, err error) {
+func acting[T any](s runAPI, w http.ResponseWriter, r *http.Request, p tenant.Principal) (id job.ExecutionID, key string, req T, once service.Once[service.RunChanged], err error) {
 	if id, err = executionID(r); err != nil {
-		return id, "", req, err
+		return id, "", req, once, err
 	}
 	key = r.PathValue("key")
 	if err := noParams(r); err != nil {
-		return id, key, req, err
+		return id, key, req, once, err
 	}
 	if err := s.service.HasRun(r.Context(), p, id, key); err != nil {
-		return id, key, req, err // before the body is judged
+		return id, key, req, once, err // before the body is judged
 	}
-	data, err := body(w, r, maxBody+maxBody/2) // room for a result of the greatest size
+	data, o, err := read(w, r, maxBody+maxBody/2) // room for a result of the greatest size
 	if err != nil {
-		return id, key, req, err
+		return id, key, req, once, err
 	}
-	return id, key, req, decodeAny(data, &req)
+	once = service.Once[service.RunChanged]{Key: o.key, Hash: o.hash, Encode: func(x service.RunChanged) []byte { return encoded(wireActed(x)) }}
+	return id, key, req, once, decodeAny(data, &req)
 }
 
 // acted answers with a run after an act.
-func acted(w http.ResponseWriter, x service.RunChanged, err error) error {
+func acted(w http.ResponseWriter, x service.RunChanged, replay []byte, err error) error {
 	if err != nil {
 		return err
 	}
+	if replay != nil {
+		return again(w, 200, replay)
+	}
+	return reply(w, 200, wireActed(x))
+}
+
+func wireActed(x service.RunChanged) client.WorkflowRunChanged {
 	out := client.WorkflowRunChanged{Changes: make([]client.WorkflowNodeChange, len(x.Changes)), WorkflowRun: wireRunAll(&x.Run)}
 	for i, c := range x.Changes {
 		out.Changes[i] = client.WorkflowNodeChange{Node: c.Node, From: statusText(c.From), To: statusText(c.To), Items: c.Items}
 	}
-	return reply(w, 200, out)
+	return out
 }
 
 func (s runAPI) cancel(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, _, req, err := acting[client.WorkflowRunCancel](s, w, r, p)
+	id, _, req, once, err := acting[client.WorkflowRunCancel](s, w, r, p)
 	if err != nil {
 		return err
 	}
 	if !job.ValidNote(req.Reason) {
 		return job.Invalids{{Field: "reason", Value: job.Show(req.Reason), Want: job.WantNote}}
 	}
-	x, err := s.service.CancelRun(r.Context(), p, id, req.Force, req.Reason, req.DryRun)
-	return acted(w, x, err)
+	x, replay, err := s.service.CancelRun(r.Context(), p, id, req.Force, req.Reason, req.DryRun, once)
+	return acted(w, x, replay, err)
 }
 
 func (s runAPI) pause(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, _, req, err := acting[client.WorkflowRunPause](s, w, r, p)
+	id, _, req, once, err := acting[client.WorkflowRunPause](s, w, r, p)
 	if err != nil {
 		return err
 	}
-	x, err := s.service.PauseRun(r.Context(), p, id, req.DryRun)
-	return acted(w, x, err)
+	x, replay, err := s.service.PauseRun(r.Context(), p, id, req.DryRun, once)
+	return acted(w, x, replay, err)
 }
 
 func (s runAPI) unpause(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, _, req, err := acting[client.WorkflowRunPause](s, w, r, p)
+	id, _, req, once, err := acting[client.WorkflowRunPause](s, w, r, p)
 	if err != nil {
 		return err
 	}
-	x, err := s.service.UnpauseRun(r.Context(), p, id, req.DryRun)
-	return acted(w, x, err)
+	x, replay, err := s.service.UnpauseRun(r.Context(), p, id, req.DryRun, once)
+	return acted(w, x, replay, err)
 }
 
 // latest is the version of a retry that continues with the workflow as it is now.
 const latest = "latest"
 
 func (s runAPI) retry(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, _, req, err := acting[client.WorkflowRunRetry](s, w, r, p)
+	id, _, req, once, err := acting[client.WorkflowRunRetry](s, w, r, p)
 	if err != nil {
 		return err
 	}
 	if req.Version != "" && req.Version != latest {
 		return job.Invalids{{Field: "version", Value: job.Show(req.Version), Want: latest + ", or nothing: the run's own version"}}
 	}
-	x, err := s.service.RetryRun(r.Context(), p, id, service.RunRetry{Nodes: req.Nodes, Only: req.Only, Input: given(req.Input), Latest: req.Version == latest, Dry: req.DryRun})
-	return acted(w, x, err)
+	x, replay, err := s.service.RetryRun(r.Context(), p, id, service.RunRetry{Nodes: req.Nodes, Only: req.Only, Input: given(req.Input), Latest: req.Version == latest, Dry: req.DryRun}, once)
+	return acted(w, x, replay, err)
 }
 
 func (s runAPI) approve(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -240,7 +248,7 @@ func (s runAPI) reject(w http.ResponseWriter, r *http.Request, p tenant.Principa
 }
 
 func (s runAPI) decide(w http.ResponseWriter, r *http.Request, p tenant.Principal, approved bool) error {
-	id, key, req, err := acting[client.WorkflowDecision](s, w, r, p)
+	id, key, req, _, err := acting[client.WorkflowDecision](s, w, r, p)
 	if err != nil {
 		return err
 	}
@@ -248,29 +256,29 @@ func (s runAPI) decide(w http.ResponseWriter, r *http.Request, p tenant.Principa
 		return job.Invalids{{Field: "comment", Value: job.Show(req.Comment), Want: job.WantNote}}
 	}
 	x, err := s.service.Decide(r.Context(), p, id, key, workflow.Vote{Approved: approved, Comment: req.Comment, Data: given(req.Data)}, req.DryRun)
-	return acted(w, x, err)
+	return acted(w, x, nil, err)
 }
 
 func (s runAPI) skip(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, key, req, err := acting[client.WorkflowNodeSkip](s, w, r, p)
+	id, key, req, once, err := acting[client.WorkflowNodeSkip](s, w, r, p)
 	if err != nil {
 		return err
 	}
-	x, err := s.service.SkipNode(r.Context(), p, id, key, req.DryRun)
-	return acted(w, x, err)
+	x, replay, err := s.service.SkipNode(r.Context(), p, id, key, req.DryRun, once)
+	return acted(w, x, replay, err)
 }
 
 func (s runAPI) mark(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, key, req, err := acting[client.WorkflowNodeMark](s, w, r, p)
+	id, key, req, once, err := acting[client.WorkflowNodeMark](s, w, r, p)
 	if err != nil {
 		return err
 	}
-	x, err := s.service.MarkNode(r.Context(), p, id, key, given(req.Result), req.DryRun)
-	return acted(w, x, err)
+	x, replay, err := s.service.MarkNode(r.Context(), p, id, key, given(req.Result), req.DryRun, once)
+	return acted(w, x, replay, err)
 }
 
 func (s runAPI) resize(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, key, req, err := acting[client.WorkflowMapChange](s, w, r, p)
+	id, key, req, _, err := acting[client.WorkflowMapChange](s, w, r, p)
 	if err != nil {
 		return err
 	}
@@ -283,7 +291,7 @@ func (s runAPI) resize(w http.ResponseWriter, r *http.Request, p tenant.Principa
 		return job.Invalids{{Field: "max_parallel", Value: "none", Want: "max_parallel, tolerate or both"}}
 	}
 	x, err := s.service.ResizeMap(r.Context(), p, id, key, req.MaxParallel, tolerate, req.DryRun)
-	return acted(w, x, err)
+	return acted(w, x, nil, err)
 }
 
 func (s runAPI) items(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -351,7 +359,7 @@ func (s runAPI) send(w http.ResponseWriter, r *http.Request, p tenant.Principal)
 	if err := noParams(r); err != nil {
 		return err
 	}
-	data, err := body(w, r, maxBody+maxBody/2)
+	data, o, err := read(w, r, maxBody+maxBody/2)
 	if err != nil {
 		return err
 	}
@@ -359,10 +367,19 @@ func (s runAPI) send(w http.ResponseWriter, r *http.Request, p tenant.Principal)
 	if err := decode(data, &req); err != nil {
 		return err
 	}
-	sent, err := s.service.SendEvent(r.Context(), p, req.Event, given(req.Match), given(req.Payload), req.DryRun)
+	sent, replay, err := s.service.SendEvent(r.Context(), p, req.Event, given(req.Match), given(req.Payload), req.DryRun, service.Once[service.EventSent]{
+		Key: o.key, Hash: o.hash, Encode: func(x service.EventSent) []byte { return encoded(wireSent(x)) },
+	})
 	if err != nil {
 		return err
 	}
+	if replay != nil {
+		return again(w, 200, replay)
+	}
+	return reply(w, 200, wireSent(sent))
+}
+
+func wireSent(sent service.EventSent) client.EventSent {
 	out := client.EventSent{WorkflowRuns: []string{}}
 	if sent.ID != [16]byte{} {
 		out.EventID = job.ExecutionID(sent.ID).String()
@@ -370,5 +387,5 @@ func (s runAPI) send(w http.ResponseWriter, r *http.Request, p tenant.Principal)
 	for _, id := range sent.Runs[:min(len(sent.Runs), runsNamed)] {
 		out.WorkflowRuns = append(out.WorkflowRuns, id.String())
 	}
-	return reply(w, 200, out)
+	return out
 }

@@ -374,8 +374,12 @@ func (s *Around) Answered(ctx context.Context, a1 tenant.ID, a2 Idempotency) (Cr
 	return around(s.Hook, ctx, "Answered", func(ctx context.Context) (Created, error) { return s.Store.Answered(ctx, a1, a2) })
 }
 
-func (s *Around) SendEvent(ctx context.Context, a1 RunEvent, a2 *audit.Entry) ([]job.ExecutionID, error) {
-	return around(s.Hook, ctx, "SendEvent", func(ctx context.Context) ([]job.ExecutionID, error) { return s.Store.SendEvent(ctx, a1, a2) })
+func (s *Around) Answer(ctx context.Context, a1 tenant.ID, a2 Idempotency, a3 []byte) ([]byte, error) {
+	return around(s.Hook, ctx, "Answer", func(ctx context.Context) ([]byte, error) { return s.Store.Answer(ctx, a1, a2, a3) })
+}
+
+func (s *Around) SendEvent(ctx context.Context, a1 RunEvent, a2 EventOnce, a3 *audit.Entry) (SentEvent, error) {
+	return around(s.Hook, ctx, "SendEvent", func(ctx context.Context) (SentEvent, error) { return s.Store.SendEvent(ctx, a1, a2, a3) })
 }
 
 func (s *Around) EventWaits(ctx context.Context, a1 tenant.ID, a2 string, a3 []byte, a4 int) ([]job.ExecutionID, error) {

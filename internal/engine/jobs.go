@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -145,6 +146,15 @@ type Idempotency struct {
 	Answer []byte   // the answer when the key is used again
 	Until  time.Time
 }
+
+// draftMark begins a draft; no answer begins with it.
+const draftMark = "draft:"
+
+// Draft is what is stored instead of an answer that is not known yet when its request is done: what is needed to make it later.
+func Draft(of []byte) []byte { return append([]byte(draftMark), of...) }
+
+// DraftOf returns what a draft was made of, and whether a stored answer is one.
+func DraftOf(answer []byte) (of []byte, is bool) { return bytes.CutPrefix(answer, []byte(draftMark)) }
 
 // Creation is one request to create jobs.
 type Creation struct {

@@ -62,8 +62,12 @@ type Runs interface {
 	// Answered finds the answer of an earlier request with an idempotency key, so that an act on a run that was done is not judged once more.
 	// It is the zero value if there was none.
 	Answered(ctx context.Context, t tenant.ID, i Idempotency) (Created, error)
-	// SendEvent keeps an event for waits that begin later, and lists the runs with a wait that it matches.
-	SendEvent(ctx context.Context, ev RunEvent, e *audit.Entry) ([]job.ExecutionID, error)
+	// Answer replaces the draft that a request left under its idempotency key with the answer, and returns the answer that counts: that of
+	// another call if it came first.
+	Answer(ctx context.Context, t tenant.ID, i Idempotency, draft []byte) ([]byte, error)
+	// SendEvent keeps an event for waits that begin later, and lists the runs with a wait that it matches. It stores no event whose id or
+	// idempotency key it knows.
+	SendEvent(ctx context.Context, ev RunEvent, once EventOnce, e *audit.Entry) (SentEvent, error)
 	// EventWaits lists up to limit runs with a wait that an event would match.
 	EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error)
 	// ForgetEvents drops up to limit events of all tenants that are older than EventAge, and reports how many.
@@ -236,6 +240,20 @@ type RunEvent struct {
 	Match   []byte
 	Payload []byte
 	At      time.Time
+}
+
+// EventOnce makes the sending of an event safe to repeat; the zero value does not.
+type EventOnce struct {
+	Idempotency                                                  // without the answer
+	Make        func(id [16]byte, runs []job.ExecutionID) []byte // makes the answer
+}
+
+// SentEvent is the result of sending an event. If the request was answered before, or its key used with another one, Created says so and the
+// rest is zero.
+type SentEvent struct {
+	Created
+	ID   [16]byte // the event's; that of the first request where this one completes what that began
+	Runs []job.ExecutionID
 }
 
 // EventAge is how long an event counts for waits that begin after it.

@@ -121,7 +121,7 @@ func (s *Reruns) partOf(ctx context.Context, old job.Execution) (j job.Job, part
 // retryPart retries a part of a run, and answers with the execution that runs it again.
 func (s *Reruns) retryPart(ctx context.Context, p tenant.Principal, part runPart, payload []byte, once Once[job.Execution]) (e job.Execution, err error) {
 	x := RunRetry{Of: part.of, Input: payload}
-	x.once = func(next *engine.RunChange) engine.Idempotency {
+	x.once = func(next *engine.RunChange, _ []workflow.Change) engine.Idempotency {
 		e = part.again(next)
 		return once.with(e, s.now())
 	}
@@ -135,7 +135,7 @@ func (s *Reruns) retryPart(ctx context.Context, p tenant.Principal, part runPart
 		}
 		x.Nodes, x.Items = keys, true
 	}
-	if _, err := s.runs.RetryRun(ctx, p, part.run, x); err != nil {
+	if _, err := s.runs.retry(ctx, p, part.run, x); err != nil {
 		return job.Execution{}, renamed(err, "input", "payload_override")
 	}
 	return e, nil
@@ -210,7 +210,7 @@ func (s *Reruns) retryParts(ctx context.Context, p tenant.Principal, parts []run
 			x.Nodes, err = s.keys(ctx, p, run, g.places)
 		}
 		if err == nil {
-			_, err = s.runs.RetryRun(ctx, p, run, x)
+			_, err = s.runs.retry(ctx, p, run, x)
 		}
 		switch {
 		case err == nil:

@@ -30,7 +30,7 @@ type act struct {
 	dry    bool
 	detail fields
 	do     func(*workflows.Turn) error
-	once   func(*engine.RunChange) engine.Idempotency
+	once   workflows.Once
 }
 
 // act does something to a run and answers with the run as it is then.
@@ -78,24 +78,39 @@ func (s *WorkflowRuns) act(ctx context.Context, p tenant.Principal, id job.Execu
 	return out, s.look(ctx, &out.Run)
 }
 
+// actOnce does something to a run, unless a request with the same idempotency key has done it.
+func (s *WorkflowRuns) actOnce(ctx context.Context, p tenant.Principal, id job.ExecutionID, a act, once Once[RunChanged]) (RunChanged, []byte, error) {
+	return s.onceOf(ctx, p, runOnce{needs: a.needs, run: id, dry: a.dry, once: once, do: func(claim workflows.Once) (RunChanged, error) {
+		a.once = claim
+		return s.act(ctx, p, id, a)
+	}})
+}
+
 // PauseRun keeps nodes and items of a run from starting.
-func (s *WorkflowRuns) PauseRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, dry bool) (RunChanged, error) {
-	return s.act(ctx, p, id, act{name: "pause", needs: tenant.Write, dry: dry, do: workflows.Pause})
+func (s *WorkflowRuns) PauseRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, dry bool, once Once[RunChanged]) (RunChanged, []byte, error) {
+	return s.actOnce(ctx, p, id, act{name: "pause", needs: tenant.Write, dry: dry, do: workflows.Pause}, once)
 }
 
 // UnpauseRun starts what a pause held back.
-func (s *WorkflowRuns) UnpauseRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, dry bool) (RunChanged, error) {
-	return s.act(ctx, p, id, act{name: "unpause", needs: tenant.Write, dry: dry, do: workflows.Unpause})
+func (s *WorkflowRuns) UnpauseRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, dry bool, once Once[RunChanged]) (RunChanged, []byte, error) {
+	return s.actOnce(ctx, p, id, act{name: "unpause", needs: tenant.Write, dry: dry, do: workflows.Unpause}, once)
 }
 
 // CancelRun cancels what runs in a run, has the rest not run and then its finally nodes run; with force those are skipped, too.
-func (s *WorkflowRuns) CancelRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, force bool, reason string, dry bool) (out RunChanged, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return out, err
-	}
+func (s *WorkflowRuns) CancelRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, force bool, reason string, dry bool, once Once[RunChanged]) (RunChanged, []byte, error) {
 	if reason == "" {
 		reason = "cancelled by " + p.Name
 	}
+	return s.onceOf(ctx, p, runOnce{
+		needs: tenant.Write, run: id, dry: dry, once: once,
+		do: func(claim workflows.Once) (RunChanged, error) {
+			return s.cancelRun(ctx, p, id, force, reason, dry, claim)
+		},
+		then: func(out RunChanged) error { return s.cancelExecution(ctx, p, &out.Run, reason) },
+	})
+}
+
+func (s *WorkflowRuns) cancelRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, force bool, reason string, dry bool, claim workflows.Once) (out RunChanged, err error) {
 	told := fields{"reason": reason}
 	if force {
 		told["force"] = "true"
@@ -107,17 +122,20 @@ func (s *WorkflowRuns) CancelRun(ctx context.Context, p tenant.Principal, id job
 	if r.state == nil {
 		return s.cancelUnbegun(ctx, p, r, reason, dry)
 	}
-	out, err = s.act(ctx, p, id, act{name: "cancel", needs: tenant.Write, dry: dry, detail: told, do: workflows.Cancel(force, reason)})
-	if err != nil || dry || out.Stands.Final() {
-		return out, err
+	return s.act(ctx, p, id, act{name: "cancel", needs: tenant.Write, dry: dry, detail: told, do: workflows.Cancel(force, reason), once: claim})
+}
+
+// cancelExecution has the execution of a run that is being cancelled say so, too. If it has ended meanwhile, nothing is left to say.
+func (s *WorkflowRuns) cancelExecution(ctx context.Context, p tenant.Principal, r *Run, reason string) error {
+	if r.Stands != workflow.Cancelling {
+		return nil
 	}
-	// The run's execution says so, too. If it has ended meanwhile, nothing is left to say.
-	_, err = s.store.Cancel(ctx, p.Tenant, out.Execution, reason, nil)
-	s.runner.Advance(out.ID)
+	_, err := s.store.Cancel(ctx, p.Tenant, r.Execution, reason, nil)
+	s.runner.Advance(r.ID)
 	if isConflict(err) || errors.Is(err, engine.ErrNotFound) {
 		err = nil
 	}
-	return out, err
+	return err
 }
 
 // cancelUnbegun cancels the execution of a run that has not begun.
@@ -149,11 +167,18 @@ type RunRetry struct {
 	Dry    bool
 	Of     job.ExecutionID // the execution whose retry was asked for; zero: it was the run's
 
-	once func(*engine.RunChange) engine.Idempotency
+	once workflows.Once
 }
 
 // RetryRun runs parts of a run again that has ended.
-func (s *WorkflowRuns) RetryRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, x RunRetry) (out RunChanged, err error) {
+func (s *WorkflowRuns) RetryRun(ctx context.Context, p tenant.Principal, id job.ExecutionID, x RunRetry, once Once[RunChanged]) (RunChanged, []byte, error) {
+	return s.onceOf(ctx, p, runOnce{needs: tenant.Write, run: id, dry: x.Dry, once: once, do: func(claim workflows.Once) (RunChanged, error) {
+		x.once = claim
+		return s.retry(ctx, p, id, x)
+	}})
+}
+
+func (s *WorkflowRuns) retry(ctx context.Context, p tenant.Principal, id job.ExecutionID, x RunRetry) (out RunChanged, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return out, err
 	}
@@ -242,19 +267,19 @@ func (s *WorkflowRuns) restart(ctx context.Context, p tenant.Principal, r Run, x
 }
 
 // SkipNode makes a node SKIPPED that has not started, waits, or did not succeed.
-func (s *WorkflowRuns) SkipNode(ctx context.Context, p tenant.Principal, id job.ExecutionID, key string, dry bool) (RunChanged, error) {
-	return s.act(ctx, p, id, act{name: "skip", node: key, needs: tenant.Write, dry: dry, do: overruling(p, "skip", key, workflows.Skip(key))})
+func (s *WorkflowRuns) SkipNode(ctx context.Context, p tenant.Principal, id job.ExecutionID, key string, dry bool, once Once[RunChanged]) (RunChanged, []byte, error) {
+	return s.actOnce(ctx, p, id, act{name: "skip", node: key, needs: tenant.Write, dry: dry, do: overruling(p, "skip", key, workflows.Skip(key))}, once)
 }
 
 // MarkNode makes such a node SUCCEEDED, with a result.
-func (s *WorkflowRuns) MarkNode(ctx context.Context, p tenant.Principal, id job.ExecutionID, key string, result []byte, dry bool) (out RunChanged, err error) {
+func (s *WorkflowRuns) MarkNode(ctx context.Context, p tenant.Principal, id job.ExecutionID, key string, result []byte, dry bool, once Once[RunChanged]) (out RunChanged, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
-		return out, err
+		return out, nil, err
 	}
 	if err := s.valueFits(ctx, p, "result", result); err != nil {
-		return out, err
+		return out, nil, err
 	}
-	return s.act(ctx, p, id, act{name: "mark", node: key, needs: tenant.Write, dry: dry, detail: fields{"result": digest(result)}, do: overruling(p, "mark", key, workflows.Mark(key, result))})
+	return s.actOnce(ctx, p, id, act{name: "mark", node: key, needs: tenant.Write, dry: dry, detail: fields{"result": digest(result)}, do: overruling(p, "mark", key, workflows.Mark(key, result))}, once)
 }
 
 // ResizeMap changes how many items of a map run at once, and how many may fail; nil leaves as it is.

@@ -29,9 +29,9 @@ type EventSent struct {
 }
 
 // SendEvent sends an event to the runs that wait for it, and to those that begin to wait within a day.
-func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name string, match, payload []byte, dry bool) (out EventSent, err error) {
+func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name string, match, payload []byte, dry bool, once Once[EventSent]) (out EventSent, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
-		return out, err
+		return out, nil, err
 	}
 	var v job.Invalids
 	if !workflow.ValidEvent(name) {
@@ -45,32 +45,39 @@ func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name s
 		v.Add("payload", fmt.Sprintf("%d bytes", len(payload)), fmt.Sprintf("at most %d bytes", workflow.MaxValue))
 	}
 	if len(v) > 0 {
-		return out, v
+		return out, nil, v
 	}
 	if dry {
 		out.Runs, err = s.store.EventWaits(ctx, p.Tenant, name, told, eventRuns)
-		return out, err
+		return out, nil, err
 	}
 	if err := s.jobs.beginOne(ctx, p); err != nil {
-		return out, err
+		return out, nil, err
 	}
 	leave, err := s.enter()
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	defer leave()
-	out.ID = newID()
 	detail := detail{After: fields{"match": digest(told), "payload": digest(payload)}}
-	ev := engine.RunEvent{ID: out.ID, Tenant: p.Tenant, Name: name, Match: told, Payload: payload, At: s.now()}
-	if out.Runs, err = s.store.SendEvent(ctx, ev, s.audited(p, "event.send", name, detail)); err != nil {
-		return out, err
+	ev := engine.RunEvent{ID: newID(), Tenant: p.Tenant, Name: name, Match: told, Payload: payload, At: s.now()}
+	sent, err := s.store.SendEvent(ctx, ev, engine.EventOnce{
+		Idempotency: engine.Idempotency{Key: once.Key, Hash: once.Hash, Until: ev.At.Add(keyLife)},
+		Make:        func(id [16]byte, runs []job.ExecutionID) []byte { return once.Encode(EventSent{id, runs}) },
+	}, s.audited(p, "event.send", name, detail))
+	if err != nil {
+		return out, nil, err
 	}
+	if replay, err := outcome(sent.Created); replay != nil || err != nil {
+		return out, replay, err
+	}
+	out = EventSent{sent.ID, sent.Runs}
 	for i, run := range out.Runs {
 		if i >= releasedAtOnce || s.runner.Settle(ctx, p.Tenant, run) != nil {
 			s.runner.Advance(run)
 		}
 	}
-	return out, nil
+	return out, nil, nil
 }
 
 // OpenApproval is a decision that a run waits for.

@@ -122,9 +122,9 @@ func (c *caller) send(x wish) {
 	e := check.Event{Op: check.EventSent, Tag: x.event}
 	ev := engine.RunEvent{ID: uuid.Must(uuid.NewV7()), Tenant: c.as.Tenant, Name: x.event, Payload: []byte("1"), At: c.w.now().UTC().Truncate(time.Microsecond)}
 	got := c.askServer(x, e, func(ctx context.Context, s *server, _ *check.Event) error {
-		runs, err := s.store.SendEvent(ctx, ev, nil)
+		sent, err := s.store.SendEvent(ctx, ev, engine.EventOnce{}, nil)
 		if err == nil && !s.hints.lost() {
-			s.flows.Advance(runs...)
+			s.flows.Advance(sent.Runs...)
 		}
 		return err
 	})

@@ -73,7 +73,7 @@ var opNames = [opCount]string{
 // calls lists the methods of the store that each op counts, except those of Store itself.
 var calls = map[op][]engine.Method{
 	opAccess:   {"Bootstrap", "Key", "AddKey", "RotateKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge", "AddHold", "Holds", "DeleteHold"},
-	opAdvance:  {"WakeRuns", "SendEvent", "MarkedChildren", "FoldTokens"},
+	opAdvance:  {"WakeRuns", "SendEvent", "Answer", "MarkedChildren", "FoldTokens"},
 	opArchive:  {"TakeArchive", "NoteArchive", "ArchiveNote", "BeginFile", "ProveFile", "SettleFile", "RetireFile", "StrikeFile", "FinishedDays", "ReadDay", "LeaveDay", "DropArchived"},
 	opBlobs:    {"BeginBlob", "PutChunks", "EndBlob", "Chunks", "DropBlob"},
 	opCharge:   {"Charge"},

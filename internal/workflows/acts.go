@@ -24,8 +24,11 @@ type Act struct {
 	// Entry makes the audit entry out of what changed; nil: there is none.
 	Entry func([]workflow.Change) *audit.Entry
 	// Once makes the request safe to repeat, with the answer that what changes gives; nil: it is not.
-	Once func(*engine.RunChange) engine.Idempotency
+	Once Once
 }
+
+// Once claims an idempotency key for what changes in a run and its nodes.
+type Once func(*engine.RunChange, []workflow.Change) engine.Idempotency
 
 // Acted tells what an act changed.
 type Acted struct {
@@ -68,7 +71,7 @@ func (r *Runner) Do(ctx context.Context, a Act) (out Acted, err error) {
 		if a.Entry != nil {
 			t.Entry = a.Entry(out.Changes)
 		}
-		return t.once(a.Once)
+		return t.once(a.Once, out.Changes)
 	})
 	if err != nil {
 		return Acted{}, err

@@ -219,7 +219,7 @@ func (r *Runner) first(ctx context.Context, a *job.Attempt, budget *workflow.Bud
 
 // Restart begins a run whose execution has ended without, as the second attempt of the run, and says what becomes of its nodes. In a dry
 // run it changes nothing. once is as in Act.
-func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, e *audit.Entry, once func(*engine.RunChange) engine.Idempotency) ([]workflow.Change, error) {
+func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, e *audit.Entry, once Once) ([]workflow.Change, error) {
 	v, err := r.version(ctx, run.Tenant, run.Workflow, run.Version)
 	if err != nil {
 		return nil, err
@@ -235,15 +235,15 @@ func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, 
 		return nil, err
 	}
 	t.Entry = e
-	change, err := t.once(once)
-	if err != nil {
-		return nil, err
-	}
 	var changes []workflow.Change
 	for n := range v.graph.Len() {
 		if s, _ := state.Node(n); s != workflow.NotRun {
 			changes = append(changes, workflow.Change{Node: v.graph.Node(n).Key, From: workflow.NotRun, To: s})
 		}
+	}
+	change, err := t.once(once, changes)
+	if err != nil {
+		return nil, err
 	}
 	if dry {
 		return changes, nil

@@ -399,10 +399,10 @@ func (t *Turn) done() (*engine.RunChange, error) {
 }
 
 // once finishes the turn of an act whose request is safe to repeat.
-func (t *Turn) once(of func(*engine.RunChange) engine.Idempotency) (*engine.RunChange, error) {
+func (t *Turn) once(of Once, changes []workflow.Change) (*engine.RunChange, error) {
 	next, err := t.done()
 	if err == nil && of != nil {
-		next.Once = of(next)
+		next.Once = of(next, changes)
 	}
 	return next, err
 }

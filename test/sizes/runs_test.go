@@ -46,7 +46,7 @@ func (b *bench) describeRuns() {
 	must(b.Park(b.ctx, []engine.Parking{{Outcome: job.Outcome{Lease: as[0].Lease, Status: job.OutcomeParked}, Until: job.Forever}}))
 	as = must(b.Lease(b.ctx, []engine.Grant{{Worker: b.worker, Executions: []job.ExecutionID{b.member.ID}}}, engine.Fence{}))
 	must(b.Finish(b.ctx, []job.Finish{{Outcome: job.Outcome{Lease: as[0].Lease, Status: job.OutcomeSucceeded}, Then: job.Transition{Move: job.Done, Status: job.Succeeded}}}))
-	must(b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "shipped", Match: []byte(`"order 0"`), Payload: []byte(`{"at":"noon"}`), At: now}, nil))
+	must(b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "shipped", Match: []byte(`"order 0"`), Payload: []byte(`{"at":"noon"}`), At: now}, engine.EventOnce{}, nil))
 }
 
 // sameRun is a change that leaves the run as it is.
@@ -118,7 +118,8 @@ var runCalls = []call{
 		return b.EventWaits(b.ctx, tenant.Default, "paid", []byte(`"order 1"`), 1000)
 	})},
 	{method: "SendEvent", what: "for which one run waits, among very many that wait for others", times: 3, do: once(func(b *bench) ([]job.ExecutionID, error) {
-		return b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "paid", Match: []byte(`"order 1"`), At: b.now()}, nil)
+		sent, err := b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "paid", Match: []byte(`"order 1"`), At: b.now()}, engine.EventOnce{}, nil)
+		return sent.Runs, err
 	})},
 	{method: "ChangeRuns", what: "the marks of a run that has very many, a thousand at a time", times: 5, do: goes(func(b *bench) (n int, err error) {
 		_, err = changeRun(b, func(v engine.RunView) (*engine.RunChange, error) {

@@ -81,6 +81,8 @@ func groups() []group {
 		{"inline jobs", inlineJobs},
 		{"workflow runs", workflowRuns},
 		{"acts on runs once", actsOnce},
+		{"answers once", answersOnce},
+		{"events once", eventsOnce},
 		{"edges", edges},
 		{"delete", deletion},
 		{"stats", stats},

@@ -879,7 +879,7 @@ func runEvents(t *testing.T, h Harness) {
 		t.Errorf("runs that wait for the event: %v", got)
 	}
 	send := func(name, match string) []job.ExecutionID {
-		return must(b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: name, Match: []byte(match), Payload: []byte(`{"n":1}`), At: b.now()}, nil))
+		return must(b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: name, Match: []byte(match), Payload: []byte(`{"n":1}`), At: b.now()}, engine.EventOnce{}, nil)).Runs
 	}
 	for _, c := range []struct {
 		name, match string

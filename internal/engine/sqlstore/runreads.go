@@ -251,6 +251,35 @@ func (s Runs) Answered(ctx context.Context, t tenant.ID, i engine.Idempotency) (
 	return out, nil
 }
 
+const (
+	answerSQL = "UPDATE idempotency SET answer = $4 WHERE tenant = $1 AND key = $2 AND hash = $3 AND answer = $5"
+	storedSQL = "SELECT answer FROM idempotency WHERE tenant = $1 AND key = $2 AND hash = $3"
+)
+
+// Answer replaces the draft of an answer.
+func (s Runs) Answer(ctx context.Context, t tenant.ID, i engine.Idempotency, draft []byte) (out []byte, err error) {
+	err = s.db.Write(ctx, "answer a request", func(tx Tx) (err error) {
+		out, err = answer(tx, t, i, draft)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// answer replaces the draft of an answer, and returns the answer that counts. If the key has been forgotten, that is the new one.
+func answer(tx Tx, t tenant.ID, i engine.Idempotency, draft []byte) ([]byte, error) {
+	if n, err := tx.Exec(answerSQL, string(t), i.Key, i.Hash[:], i.Answer, draft); err != nil || n > 0 {
+		return i.Answer, err
+	}
+	stored, err := all(tx, func(r Row) (b []byte, err error) { return b, r.Scan(&b) }, storedSQL, string(t), i.Key, i.Hash[:])
+	if err != nil || len(stored) == 0 {
+		return i.Answer, err
+	}
+	return stored[0], nil
+}
+
 // RunResults lists the results that a run keeps.
 func (s Runs) RunResults(ctx context.Context, t tenant.ID, run job.ExecutionID, from, until engine.NodePlace) ([]engine.RunResult, error) {
 	return readAll(ctx, s.db, "list results", scanResult, "SELECT place, result, ending FROM run_results WHERE run = $1 AND place >= $2 AND place < $3 AND tenant = $4 ORDER BY place",
@@ -343,30 +372,56 @@ func (s Runs) WakeRuns(ctx context.Context, limit int) (out []job.ExecutionID, n
 }
 
 // SendEvent keeps an event, and lists the runs with a wait that it matches.
-func (s Runs) SendEvent(ctx context.Context, ev engine.RunEvent, e *audit.Entry) (out []job.ExecutionID, err error) {
-	err = write(ctx, s.db, "keep an event", e, func(tx Tx) error {
+func (s Runs) SendEvent(ctx context.Context, ev engine.RunEvent, once engine.EventOnce, e *audit.Entry) (out engine.SentEvent, err error) {
+	once.Answer = engine.Draft(ev.ID[:])
+	known, err := create(ctx, s.db, "keep an event", e, ev.Tenant, once.Idempotency, func(tx Tx) error {
 		_, err := tx.Exec(addEventSQL, ev.ID, string(ev.Tenant), ev.Name, digestOf(ev.Match), ev.Match, ev.Payload, ev.At)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return out, err
+	}
+	if of, is := engine.DraftOf(known.Replay); is && len(of) == len(ev.ID) {
+		// The event is stored, and whoever sent it may have died before it found the waits.
+		ev.ID, once.Answer, known = [16]byte(of), known.Replay, engine.Created{}
+	}
+	if known.Replay != nil || known.Reused {
+		return engine.SentEvent{Created: known}, nil
 	}
 	// Only now: a wait that began before the event was committed is seen here, and one that begins later sees the event. The runs are
 	// locked first, so that nobody who has looked for the event in vain puts the wait back as it was. The waits are due at once: the
 	// sweep finds them if whoever sent the event dies.
 	err = s.db.WriteRuns(ctx, "find waits for an event", func(tx RunTx) error {
-		if out, err = all(tx, scanID, matchedSQL, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match)); err != nil || len(out) == 0 {
+		out = engine.SentEvent{ID: ev.ID}
+		var err error
+		if out.Runs, err = all(tx, scanID, matchedSQL, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match)); err != nil {
 			return err
 		}
-		list := listed(out)
-		now, err := tx.ReadAll(Query{SQL: lockRunsSQL, Runs: list, Row: func(Row) error { return nil }})
-		if err != nil {
-			return err
+		if len(out.Runs) > 0 {
+			list := listed(out.Runs)
+			now, err := tx.ReadAll(Query{SQL: lockRunsSQL, Runs: list, Row: func(Row) error { return nil }})
+			if err != nil {
+				return err
+			}
+			if _, err = tx.Exec(wakeWaitsSQL, list, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match), now); err != nil {
+				return err
+			}
 		}
-		_, err = tx.Exec(wakeWaitsSQL, list, string(ev.Tenant), ev.Name, []byte{}, digestOf(ev.Match), now)
+		if once.Key == "" {
+			return nil
+		}
+		i := once.Idempotency
+		i.Answer = once.Make(ev.ID, out.Runs)
+		counts, err := answer(tx, ev.Tenant, i, once.Answer)
+		if !bytes.Equal(counts, i.Answer) {
+			out = engine.SentEvent{Created: engine.Created{Replay: counts}}
+		}
 		return err
 	})
-	return out, err
+	if err != nil {
+		return engine.SentEvent{}, err
+	}
+	return out, nil
 }
 
 // EventWaits lists runs with a wait that an event would match.
