@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -170,28 +171,26 @@ func TestRepeatedActsOnRuns(t *testing.T) {
 
 // A run that was cancelled before it began begins once.
 func TestRepeatedRetryOfARunThatNeverBegan(t *testing.T) {
-	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {
-		f := open(withRuns(t))
-		w := want[client.Workflow](f, 201, "POST", "/api/v1/workflows", `{"name": "w", "overlap": "queue", "schedule": {"type": "INTERVAL", "every": "1s", "max_runs": 3}, "nodes": [`+x("a")+`]}`)
-		runs := f.runsOf(w.WorkflowID, 3)
-		f.stands(runs[0], "RUNNING")
-		for i, ask := range []func(path string){
-			func(path string) { f.once(path, `{}`, `{"input": 1}`, "k") },
-			func(path string) { f.atOnce(path, `{}`, "l") },
-		} {
-			run := runs[i+1]
-			at := "/api/v1/workflow-runs/" + run
-			f.stands(run, "WAITING")
-			want[client.WorkflowRunChanged](f, 200, "POST", at+"/cancel", `{}`)
-			if r := f.stands(run, "CANCELLED"); r.StartedAt != nil {
-				t.Fatalf("it began: %s", encoded(r))
-			}
-			ask(at + "/retry")
-			if r := f.run(run); r.Attempt != 2 || r.StartedAt == nil {
-				t.Errorf("after the retry: %s", encoded(r))
-			}
-		}
-	})
+	var d *dispatch.Dispatcher
+	f := newFace(t, withRuns(t), func(c *api.Config, _ engine.Store) { d = c.Dispatch })
+	f.fires(d)
+	w := want[client.Workflow](f, 201, "POST", "/api/v1/workflows", `{"name": "w", "overlap": "queue", "schedule": {"type": "INTERVAL", "every": "1s", "max_runs": 2}, "nodes": [`+x("a")+`]}`)
+	runs := f.runsOf(w.WorkflowID, 2)
+	f.stands(runs[0], "RUNNING")
+	at := "/api/v1/workflow-runs/" + runs[1]
+	f.stands(runs[1], "WAITING")
+	want[client.WorkflowRunChanged](f, 200, "POST", at+"/cancel", `{}`)
+	if r := f.stands(runs[1], "CANCELLED"); r.StartedAt != nil {
+		t.Fatalf("it began: %s", encoded(r))
+	}
+	begun := f.atOnce(at+"/retry", `{}`, "k")
+	f.replays(at+"/retry", `{}`, "k", begun)
+	if p := want[client.Problem](f, 422, "POST", at+"/retry", `{"input": 1}`, "X-Idempotency-Key", "k"); p.Code != "idempotency_key_reused" {
+		t.Errorf("the key for another body: %s", encoded(p))
+	}
+	if r := f.run(runs[1]); r.Attempt != 2 || r.StartedAt == nil {
+		t.Errorf("after the retry: %s", encoded(r))
+	}
 }
 
 // unanswering is a store that fails once to keep an answer.
