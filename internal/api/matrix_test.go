@@ -97,13 +97,16 @@ func newMatrixBehind(t testing.TB, open func(change func(*api.Config, engine.Sto
 	return m
 }
 
+// heldJob is a job of which nothing waits: no worker is given it.
+const heldJob = `{"name": "held", "schedule": {"type": "MANUAL"}, "execution": {"target": "simulate", "work_kind": "noop"}}`
+
 // fill makes one thing of each kind.
 func (m *matrix) fill() {
 	f, admin := m.face, []string{"Authorization", m.keys[mine][tenant.Admin]}
 	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop, admin...)
 	key := want[client.APIKey](f, 201, "POST", "/api/v1/api-keys", `{"name": "spare", "role": "viewer"}`, admin...)
 	secret := want[client.SigningSecret](f, 201, "POST", "/api/v1/signing-secrets", "", admin...)
-	hold := want[client.Hold](f, 200, "PUT", "/api/v1/holds", fmt.Sprintf(`{"job_id": %q, "reason": "Case 4711"}`, want[client.Job](f, 201, "POST", "/api/v1/jobs", noop, admin...).JobID), admin...)
+	hold := want[client.Hold](f, 200, "PUT", "/api/v1/holds", fmt.Sprintf(`{"job_id": %q, "reason": "Case 4711"}`, want[client.Job](f, 201, "POST", "/api/v1/jobs", heldJob, admin...).JobID), admin...)
 	badge := want[client.Badge](f, 201, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID), admin...)
 	op := want[client.Begun](f, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`, admin...)
 	art := want[client.Artifact](f, 201, "PUT", "/api/v1/artifacts", "#!/bin/sh\n", admin...)

@@ -16,7 +16,7 @@ import (
 
 // offScreen are the routes that no screen reads: one that is neither here nor asked for is one that the benchmark forgot.
 var offScreen = []string{
-	"/admin/log-level", "/admin/scaling", "/admin/support", "/api-keys/{id}", "/artifacts/{id}", "/calendars/{name}", "/events/stream", "/executions:export",
+	"/admin/archive", "/admin/log-level", "/admin/scaling", "/admin/support", "/api-keys/{id}", "/artifacts/{id}", "/calendars/{name}", "/events/stream", "/executions:export", "/holds",
 	"/jobs/{id}/dependencies",
 	"/notification-rules/{name}", "/secrets/{name}",
 }

@@ -97,11 +97,11 @@ func TestConfigFromTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.fails(misuse, "line 2): want a key that exists: perhaps workers.max_count", "config", "check", "--config", file)
-	if err := os.WriteFile(file, []byte("[workers]\nmax_count = 9\n[history]\nhot_days = 3\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[workers]\nmax_count = 9\n[history]\nwarm_days = 30\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.ok("config", "check", "--config", file)
-	if !strings.Contains(c.err, "valid: 2 set") || !strings.Contains(c.err, "note: history.hot_days") {
+	if !strings.Contains(c.err, "valid: 2 set") || !strings.Contains(c.err, "note: history.warm_days") {
 		t.Errorf("check:\n%s", c.err)
 	}
 	t.Setenv("CARILLON_CONFIG", file)

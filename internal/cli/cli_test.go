@@ -169,7 +169,7 @@ func TestEveryCommandIsInOrder(t *testing.T) {
 	writes := map[string]bool{}
 	for _, path := range strings.Split("apply,artifact push,artifact rm,badge create,badge revoke,calendar rm,calendar set,dlq discard,dlq redrive,execution cancel,execution retry,hold add,hold remove,job backfill,job bulk,job create,job delete,job depend,"+
 		"job edit,job pause,job resume,job trigger,key create,key revoke,key rotate,notification rm,notification set,notification test,operation cancel,queue limit,queue pause,queue resume,secret rm,secret set,"+
-		"sign-in end,signing create,signing show,signing rm,tenant create,tenant limit,tenant quota,workers cordon,workers drain,workers uncordon,backup create,backup restore,key recover,login,migrate up,move,secret rekey,"+
+		"sign-in end,signing create,signing show,signing rm,tenant create,tenant limit,tenant quota,workers cordon,workers drain,workers uncordon,backup create,backup restore,restore,key recover,login,migrate up,move,secret rekey,"+
 		"workflow apply,workflow trigger,workflow backfill,workflow delete,run retry,run cancel,run pause,run unpause,run approve,run reject,run skip,run mark,run limit,event send", ",") {
 		writes["carillon "+path] = true
 	}

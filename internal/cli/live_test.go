@@ -49,7 +49,7 @@ func TestAJobFromTheCommandLine(t *testing.T) {
 	}
 	c.ok("job", "edit", "hello", "--cron", "30 4 * * *", "--tz", "Europe/Berlin", "--description", "good morning")
 	c.fails(conflict, "someone else changed it", "job", "edit", "hello", "--priority", "3", "--revision", "1")
-	if out := c.ok("job", "next", "hello", "-n", "3"); strings.Count(out, "\n") != 2 || !strings.Contains(c.err, "At 04:30 every day (Europe/Berlin)") {
+	if out := c.ok("job", "next", "hello", "-n", "3"); strings.Count(out, "\n") != 3 || !strings.Contains(c.err, "At 04:30 every day (Europe/Berlin)") {
 		t.Errorf("next:\n%s\n%s", out, c.err)
 	}
 	c.ok("job", "pause", "hello", "--reason", "tests", "--until", "+2h")

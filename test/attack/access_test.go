@@ -119,7 +119,7 @@ func TestCredentials(t *testing.T) {
 		if c.method != "GET" && !c.open && !decides && !slices.Contains(reads, c.method+" "+c.path) {
 			s.answers(s.people["attacker/viewer"], []int{403}, "viewer "+c.method+" "+c.path, c.method, path, "{}")
 		}
-		if !c.open && !strings.HasPrefix(c.path, "/api/v1/workers") && !slices.Contains(reads, c.method+" "+c.path) && c.path != "/api/v1/session" && !strings.HasPrefix(c.path, "/api/v1/artifacts/") {
+		if !c.open && !strings.HasPrefix(c.path, "/api/v1/workers") && c.path != "/api/v1/executions/{id}/start" && !slices.Contains(reads, c.method+" "+c.path) && c.path != "/api/v1/session" && !strings.HasPrefix(c.path, "/api/v1/artifacts/") {
 			s.answers(s.people["attacker/worker"], []int{403}, "worker "+c.method+" "+c.path, c.method, path, "{}")
 		}
 		if strings.HasPrefix(c.path, "/api/v1/admin/") || strings.HasPrefix(c.path, "/api/v1/tenants") {

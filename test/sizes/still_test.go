@@ -33,6 +33,9 @@ var still = map[string]string{
 	"BeginBlob": byKey, "PutChunks": byKey, "EndBlob": byKey, "Blob": byKey, "Chunks": byKey, "FindBlobs": byKey, "DropBlob": byKey, "SweepBlobs": byKey,
 
 	"KeepTraces": byKey, "Traces": byKey,
+
+	"TakeArchive": byKey, "NoteArchive": byKey, "ArchiveNote": byKey, "BeginFile": byKey, "ProveFile": byKey, "SettleFile": byKey, "RetireFile": byKey, "StrikeFile": byKey,
+	"ArchiveFiles": budget, "FinishedDays": days, "ReadDay": day, "LeaveDay": day, "DropArchived": byKey, "LateEvents": byKey,
 }
 
 const (
@@ -41,6 +44,7 @@ const (
 	together = "it does what Finish and ChangeRuns do, which are measured"
 	budget   = "it stops after so many rows or so much time; make bench-pages measures it over millions"
 	alarmed  = "it lists as many as jobs that a rule has told of; with very many of these it is not measured"
+	day      = "it goes through one day of history, with a time limit of its own, and is not measured here"
 	days     = "what it reads is kept for so many days, whatever happens in them"
 )
 
