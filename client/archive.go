@@ -27,7 +27,7 @@ type ArchiveMove struct {
 	Rows int64  `json:"rows"`
 }
 
-// ArchiveDay is what the archive has of a day of finish.
+// ArchiveDay counts the archived executions of one day of finish.
 type ArchiveDay struct {
 	Day        string `json:"day"`
 	Settled    bool   `json:"settled" doc:"false while it is being moved."`
@@ -45,7 +45,7 @@ type ArchiveCheck struct {
 	Next     string           `json:"next" doc:"Send it as after to go on; empty: all files were checked."`
 }
 
-// ArchiveProblem is what is wrong with an archived file.
+// ArchiveProblem describes a defect of an archived file.
 type ArchiveProblem struct {
 	File    string `json:"file"`
 	Problem string `json:"problem"`

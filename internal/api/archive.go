@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Archive is what operators may ask of the archive.
+// Archive serves the requests of operators about the archive.
 type Archive struct {
 	*mover.Office
 	Place, Layout string

@@ -44,7 +44,7 @@ type corpus struct {
 	late  atomic.Int64 // answers that the store was away
 }
 
-// mayBeLate is how many answers may say that the store is away. The store gives up on a statement after seconds, and on a machine that is
+// mayBeLate limits the answers that say that the store is away. The store gives up on a statement after seconds, and on a machine that is
 // busy with other tests one in thousands takes that long.
 const mayBeLate = 5
 

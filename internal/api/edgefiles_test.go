@@ -39,7 +39,7 @@ func applied(t *testing.T, c *client.Client, text, prune string) string {
 	return rendered(p)
 }
 
-// exported is what carillon job export writes of jobs and workflows.
+// exported returns the file that carillon job export writes for jobs and workflows.
 func exported(t *testing.T, c *client.Client, keys ...string) string {
 	t.Helper()
 	var d declare.Declared

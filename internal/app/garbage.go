@@ -29,7 +29,7 @@ var Roomy = sync.OnceFunc(func() {
 	}()
 })
 
-// quiet is how long no collection must have run before memory is returned to the system, and worthwhile the least
+// quiet is the time without a collection after which memory is returned to the system, and worthwhile the least
 // amount to return: collecting on an idle server takes some milliseconds, and with nothing to do it accumulates that
 // much in a minute.
 const (

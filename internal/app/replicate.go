@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
-// spoolEnding is what the name of the folder adds to the store's, in which changes wait to be replicated.
+// spoolEnding, after the name of the store, names the folder in which changes wait to be replicated.
 const spoolEnding = "-replica"
 
 // outside opens a place for objects outside the store; key is the setting or flag that names it.
@@ -89,7 +89,7 @@ func (r *running) replicate(ctx context.Context, s *replica.Shipper, store engin
 	return nil
 }
 
-// warnings says what is wrong with a server that serves all the same.
+// warnings lists problems that do not keep the server from serving.
 func (r *running) warnings() (out []string) {
 	if r.behind != nil {
 		if text := r.behind(); text != "" {
@@ -122,7 +122,7 @@ func BackupTo(ctx context.Context, c config.Config, url string, keep int) (p rep
 	return p, to.String(), deleted, err
 }
 
-// Recovery is what a place has of a store, and what would be or was restored of it.
+// Recovery describes the replicas and backups of a store in a place, and the restored state, or in a dry run the one that would be.
 type Recovery struct {
 	Place  string
 	Survey *replica.Survey

@@ -24,7 +24,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Layout is how files are laid out in folders.
+// Layout is an arrangement of files in folders.
 type Layout string
 
 // The layouts.
