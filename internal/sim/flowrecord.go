@@ -129,7 +129,7 @@ func (r *recorder) changed(ctx context.Context, f *flowRun, attempt int, next *e
 	if was == workflow.Paused && !state.Status.Final() {
 		become()
 	}
-	for n := range f.graph.Len() {
+	for _, n := range f.causesFirst(state) {
 		r.node(f, state, n, add)
 	}
 	f.state = state
@@ -158,16 +158,44 @@ func (r *recorder) changed(ctx context.Context, f *flowRun, attempt int, next *e
 	become()
 }
 
+// causesFirst lists the nodes that a decision changed, each after what it follows from: after its parents, a finally
+// node after all others, and what a failure stopped after everything that could be that failure. One decision may carry
+// out several events.
+func (f *flowRun) causesFirst(state *workflow.State) []int {
+	var rest, out []int
+	for n := range f.graph.Len() {
+		if f.differs(state, n) {
+			rest = append(rest, n)
+		}
+	}
+	waits := func(n int) bool {
+		return slices.ContainsFunc(rest, func(o int) bool {
+			return slices.Contains(f.def.Nodes[n].DependsOn, f.def.Nodes[o].Key) || f.def.Nodes[n].Finally && !f.def.Nodes[o].Finally
+		})
+	}
+	for len(rest) > 0 {
+		k := slices.IndexFunc(rest, func(n int) bool { _, why := state.Node(n); return why != workflow.ByStop && !waits(n) })
+		if k < 0 {
+			k = slices.IndexFunc(rest, func(n int) bool { return !waits(n) })
+		}
+		out, rest = append(out, rest[k]), slices.Delete(rest, k, k+1)
+	}
+	return out
+}
+
+// differs reports whether a state says something new of a node.
+func (f *flowRun) differs(state *workflow.State, n int) bool {
+	status, reason := state.Node(n)
+	if f.state == nil {
+		return status != workflow.Waiting
+	}
+	was, why := f.state.Node(n)
+	return was != status || why != reason && status.Final()
+}
+
 // node records a new status of a node. The caller holds mu.
 func (r *recorder) node(f *flowRun, state *workflow.State, n int, add func(check.Event)) {
 	status, reason := state.Node(n)
-	if f.state != nil {
-		if was, why := f.state.Node(n); was == status && (why == reason || !status.Final()) {
-			return
-		}
-	} else if status == workflow.Waiting {
-		return
-	}
 	e := check.Event{Op: check.NodeBecame, Node: f.graph.Node(n).Key, Result: status.String(), Tag: reason.String()}
 	if m, ok := state.Map(n); ok {
 		e.Many, e.Counts = true, [4]int{m.Total, m.Succeeded, m.Failed, m.Skipped}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -16,6 +17,36 @@ func flowing(s script) bool { return s.flowing }
 
 // paging is for seeds in which a map begins in several commits.
 func paging(s script) bool { return s.pages.FanOut > 0 }
+
+// A decision that carries out a failure and what the failure then stops is written down with the failure first,
+// whatever the order of the nodes.
+func TestCausesAreWrittenDownFirst(t *testing.T) {
+	def, err := workflow.Decode([]byte(`{"nodes": [
+		{"key": "timer", "wait": {"timer": "10s"}},
+		{"key": "stopped", "depends_on": ["timer"], "trigger": "one_done", "execution": {}},
+		{"key": "below", "depends_on": ["stopped"], "trigger": "one_success", "execution": {}},
+		{"key": "fails", "on_failure": "stop", "execution": {}},
+		{"key": "other", "depends_on": ["fails"], "trigger": "all_done", "execution": {}},
+		{"key": "last", "finally": true, "execution": {}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := workflow.Compile(def, workflow.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := workflow.Begin(g)
+	f := &flowRun{def: def, graph: g, state: s.Clone()}
+	workflow.Advance(g, s, workflow.Event{Kind: workflow.NodeEnded, Node: 3, Status: workflow.Failed})
+	workflow.Advance(g, s, workflow.Event{Kind: workflow.NodeEnded, Node: 0, Status: workflow.Succeeded})
+	if status, why := s.Node(1); status != workflow.NotRun || why != workflow.ByStop {
+		t.Fatalf("the node that waited for the timer is %v (%v)", status, why)
+	}
+	workflow.Advance(g, s, workflow.Event{Kind: workflow.NodeEnded, Node: 4, Status: workflow.Succeeded})
+	if got := f.causesFirst(s); !slices.Equal(got, []int{0, 3, 4, 1, 2, 5}) {
+		t.Errorf("written down in the order %v", got)
+	}
+}
 
 // Mutants of runs of workflows.
 func TestMutantsOfRunsAreFound(t *testing.T) {
