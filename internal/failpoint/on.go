@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// On reports whether this build has failpoints.
-const On = true
 
 var (
 	mu    sync.Mutex
@@ -53,6 +51,14 @@ func Hit(name string) error {
 		return fmt.Errorf("%s: %w", name, ErrInjected)
 	}
 	return nil
+}
+
+// Set reports whether something is to happen at one of the places, so that code that has no such place on its way can
+// take a way that has it. Where nothing is to happen, the tests run what users run.
+func Set(names ...string) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := rules[name]; return ok })
 }
 
 // due counts the hit and returns its action.

@@ -13,6 +13,11 @@ func TestHit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = Arm("") })
+	for name, want := range map[string]bool{"api.beforeTx": true, "claim.afterCommitBeforeReply": false, "workflow.beforeCommit": false} {
+		if got := Set("migrate.midStep", name); got != want {
+			t.Errorf("something is to happen at %s: %v", name, got)
+		}
+	}
 	for i, fails := range []bool{false, true, true, false} {
 		if err := Hit("api.beforeTx"); errors.Is(err, ErrInjected) != fails {
 			t.Errorf("hit %d: %v", i+1, err)

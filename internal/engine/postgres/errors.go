@@ -94,7 +94,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, 
 
 // hitting runs f, one statement that commits by itself, with a failpoint before its commit.
 func hitting(ctx context.Context, c *pgx.Conn, name string, f func() error) error {
-	if !failpoint.On {
+	if !failpoint.Set(name) {
 		return f()
 	}
 	return pgx.BeginFunc(ctx, c, func(pgx.Tx) error {

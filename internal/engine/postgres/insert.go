@@ -20,7 +20,7 @@ import (
 // stored already; without, it is its own transaction, in one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 	many := b.pages != nil && (b.jobCount() >= copyFrom || b.pages.few)
-	if tx == nil && many && !failpoint.On && !b.hasManaged() {
+	if tx == nil && many && !failpoint.Set("api.beforeCommit") && !b.hasManaged() {
 		return b.pipe(ctx, c)
 	}
 	q := &pgx.Batch{}

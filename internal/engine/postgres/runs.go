@@ -66,7 +66,7 @@ func (t runTransaction) WriteAll(statements []sqlstore.Bulk, executions []sqlsto
 
 // WriteLast commits in the same round trip. The statements fail in the database where WriteAll would fail here.
 func (t runTransaction) WriteLast(statements []sqlstore.Bulk, executions []sqlstore.Waiting) error {
-	return t.writeAll(statements, executions, !failpoint.On) // else nothing could happen before the commit
+	return t.writeAll(statements, executions, !failpoint.Set("workflow.beforeBegin", "workflow.beforeCommit")) // which lie before a commit of its own
 }
 
 func (t runTransaction) writeAll(statements []sqlstore.Bulk, executions []sqlstore.Waiting, commit bool) error {
