@@ -40,8 +40,10 @@ type shared interface {
 	engine.Lender
 }
 
-// overStores runs a test of several servers: on a clock that does not wait, and over PostgreSQL.
+// overStores runs a test of several servers: on a clock that does not wait, and over PostgreSQL, where it waits most of
+// the time.
 func overStores(t *testing.T, test func(t *testing.T, s shared)) {
+	t.Parallel()
 	t.Run("in a bubble", func(t *testing.T) {
 		dir := t.TempDir()
 		if shm, err := os.MkdirTemp("/dev/shm", "servers"); err == nil { // a disk would be waited for at every commit
