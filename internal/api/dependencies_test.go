@@ -187,6 +187,31 @@ func TestDependenciesThatAreRefused(t *testing.T) {
 	}
 }
 
+// A workflow that runs a job as a node may not depend on it, directly or not: each would have the other run for ever.
+func TestACircleThroughAWorkflow(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {
+		f := open(withRuns(t))
+		for _, key := range []string{"a", "b", "c"} {
+			f.manual(key)
+		}
+		const uses = `{"key": "w", "name": "w", "nodes": [{"key": "n", "job_id": "key:%s"}]}`
+		want[client.Workflow](f, 201, "POST", "/api/v1/workflows", fmt.Sprintf(uses, "a"))
+		want[client.JobDependencies](f, 200, "PUT", "/api/v1/jobs/key:b/dependencies", `{"depends_on": ["key:a"]}`)
+		for on, says := range map[string]string{"a": "w → a → w", "b": "w → a → b → w"} {
+			p := want[client.Problem](f, 422, "PUT", "/api/v1/jobs/key:w/dependencies", `{"depends_on": ["key:`+on+`"]}`)
+			if !strings.Contains(encoded(p), says) {
+				t.Errorf("on %s: %s; want %q", on, encoded(p), says)
+			}
+		}
+		want[client.JobDependencies](f, 200, "PUT", "/api/v1/jobs/key:w/dependencies", `{"depends_on": ["key:c"]}`)
+		p := want[client.Problem](f, 422, "PUT", "/api/v1/workflows/key:w", fmt.Sprintf(uses, "c"))
+		if !strings.Contains(encoded(p), "w → c → w") || !strings.Contains(encoded(p), "nodes[0].job_id") {
+			t.Errorf("running what it depends on: %s", encoded(p))
+		}
+		want[client.Workflow](f, 200, "PUT", "/api/v1/workflows/key:w", fmt.Sprintf(uses, "b"))
+	})
+}
+
 // What its own schedule fires waits for the parents, and is what runs when they have ended.
 func TestAScheduledJobWaitsForOthers(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {

@@ -390,6 +390,10 @@ func (s *Around) ForgetEvents(ctx context.Context, a1 int) (int, error) {
 	return around(s.Hook, ctx, "ForgetEvents", func(ctx context.Context) (int, error) { return s.Store.ForgetEvents(ctx, a1) })
 }
 
+func (s *Around) Above(ctx context.Context, a1 tenant.ID, a2 []job.ID, a3 int) ([]Edge, error) {
+	return around(s.Hook, ctx, "Above", func(ctx context.Context) ([]Edge, error) { return s.Store.Above(ctx, a1, a2, a3) })
+}
+
 func (s *Around) Dependencies(ctx context.Context, a1 tenant.ID, a2 []job.ID) ([]Edge, error) {
 	return around(s.Hook, ctx, "Dependencies", func(ctx context.Context) ([]Edge, error) { return s.Store.Dependencies(ctx, a1, a2) })
 }

@@ -12,6 +12,9 @@ import (
 // on, its parents; UpdateJob stores the edges with it. The commit that ends an execution leaves a mark for each child of its job, and
 // FoldTokens takes a child's marks, lets the caller decide whether the child fires, and commits the decision.
 type Edges interface {
+	// Above lists up to limit edges to jobs from the jobs they depend on and from the workflows whose nodes they are, and the edges to
+	// those in turn, without tokens.
+	Above(ctx context.Context, t tenant.ID, of []job.ID, limit int) ([]Edge, error)
 	// Dependencies lists the edges to jobs, in the order of child and parent.
 	Dependencies(ctx context.Context, t tenant.ID, of []job.ID) ([]Edge, error)
 	// Dependants lists jobs that depend on a job, up to limit of them, in the order of their ids.
@@ -23,6 +26,9 @@ type Edges interface {
 	// someone else was faster. The store may call decide again for a transaction that had to be repeated.
 	FoldTokens(ctx context.Context, c Child, decide FoldTokens) (TokensFolded, error)
 }
+
+// MaxAbove limits how many edges lead to a job, directly or not: each change of what it depends on follows them all.
+const MaxAbove = 10_000
 
 // Child is a job that depends on others.
 type Child struct {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,48 +165,34 @@ func (s *Jobs) checked(ctx context.Context, j job.Job, on []string, d workflow.D
 	if len(v) > 0 {
 		return nil, v
 	}
-	above, err := s.above(ctx, j.Tenant, d.Parents)
+	edges, err := s.store.Above(ctx, j.Tenant, d.Parents, engine.MaxAbove+1)
 	if err != nil {
 		return nil, err
 	}
-	v = d.Check(j.ID, func(id job.ID) []job.ID { return above[id] }, func(id job.ID) string {
-		of, ok := known[id]
-		if !ok {
-			if of, err = s.store.Job(ctx, j.Tenant, engine.Ref{ID: id}); err != nil {
-				return id.String()
-			}
-		}
-		if of.Key != "" {
-			return of.Key
-		}
-		return of.Name
-	})
+	if len(edges) > engine.MaxAbove {
+		return nil, job.Invalids{{Field: "depends_on", Value: fmt.Sprintf("%d jobs", len(on)), Want: fmt.Sprintf("jobs to which fewer edges lead, directly or not: together at most %d", engine.MaxAbove)}}
+	}
+	above := map[job.ID][]job.ID{}
+	for _, e := range edges {
+		above[e.Child] = append(above[e.Child], e.Parent)
+	}
+	v = d.Check(j.ID, func(id job.ID) []job.ID { return above[id] }, s.labels(ctx, j.Tenant, known))
 	if len(v) > 0 {
 		return nil, v
 	}
 	return d.Parents, nil
 }
 
-// above lists by job on what it depends, of some jobs and of those that they depend on, directly or not.
-func (s *Jobs) above(ctx context.Context, t tenant.ID, of []job.ID) (map[job.ID][]job.ID, error) {
-	out := map[job.ID][]job.ID{}
-	for len(of) > 0 {
-		edges, err := s.store.Dependencies(ctx, t, of)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range of {
-			out[id] = nil
-		}
-		for _, e := range edges {
-			out[e.Child] = append(out[e.Child], e.Parent)
-		}
-		of = nil
-		for _, e := range edges {
-			if _, ok := out[e.Parent]; !ok && !slices.Contains(of, e.Parent) {
-				of = append(of, e.Parent)
+// labels returns what people know jobs by, of which some are known.
+func (s *shared) labels(ctx context.Context, t tenant.ID, known map[job.ID]job.Job) func(job.ID) string {
+	return func(id job.ID) string {
+		of, ok := known[id]
+		if !ok {
+			var err error
+			if of, err = s.store.Job(ctx, t, engine.Ref{ID: id}); err != nil {
+				return id.String()
 			}
 		}
+		return cmp.Or(of.Key, of.Name)
 	}
-	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -47,11 +48,47 @@ func (s *Workflows) resolve(ctx context.Context, t tenant.ID, w *Workflow, m *ma
 	if len(v) > 0 {
 		return v
 	}
-	if len(self.uses) == 0 {
+	if len(self.uses) > 0 {
+		self.known = true
+		if err := uses.check(self); err != nil {
+			return err
+		}
+	}
+	return s.noCircle(ctx, of, w.Graph.Nodes, found)
+}
+
+// noCircle sees to it that a workflow does not depend on a job that it is about to use as a node, directly or not.
+func (s *Workflows) noCircle(ctx context.Context, of job.Job, nodes []workflow.Node, found map[string]job.ID) error {
+	if of.Revision == 0 || len(found) == 0 { // of a new one nothing is above
 		return nil
 	}
-	self.known = true
-	return uses.check(self)
+	edges, err := s.store.Above(ctx, of.Tenant, []job.ID{of.ID}, engine.MaxAbove+1)
+	if err != nil {
+		return err
+	}
+	if len(edges) > engine.MaxAbove {
+		return job.Invalids{{Field: "nodes", Value: fmt.Sprintf("%d existing jobs", len(found)), Want: fmt.Sprintf("a workflow to which at most %d edges lead, directly or not", engine.MaxAbove)}}
+	}
+	above := map[job.ID][]job.ID{}
+	for _, e := range edges {
+		above[e.Child] = append(above[e.Child], e.Parent)
+	}
+	for i, n := range nodes {
+		id, ok := found[n.JobID]
+		if !ok || above[id] == nil && !slices.Contains(above[of.ID], id) {
+			continue
+		}
+		circle := workflow.Circle(of.ID, func(x job.ID) []job.ID {
+			if x == id {
+				return []job.ID{of.ID}
+			}
+			return above[x]
+		}, s.labels(ctx, of.Tenant, map[job.ID]job.Job{of.ID: of}))
+		if circle != nil {
+			return job.Invalids{{Field: fmt.Sprintf("nodes[%d].job_id", i), Value: strings.Join(circle, " → "), Want: workflow.WantNoCircle}}
+		}
+	}
+	return nil
 }
 
 // jobNamed finds the job that a node, or a dependency, names; engine.ErrNotFound also for a deleted one.

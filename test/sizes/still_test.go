@@ -29,7 +29,7 @@ var still = map[string]string{
 	"KeepMinutes": byKey, "Minutes": days, "TenantMinutes": days, "KeepDepths": byKey, "Depths": days, "JobDays": days, "Failures": budget, "Revisions": few,
 	"BeginRuns": byKey, "FinishNodes": together, "AddWorkflow": byKey, "WorkflowVersion": byKey, "WorkflowVersions": budget, "NodeResults": byKey,
 
-	"Dependencies": few, "Dependants": few, "MarkedChildren": byKey, "FoldTokens": byKey, "RunErrors": byKey, "Answered": byKey, "Answer": byKey,
+	"Dependencies": few, "Above": few, "Dependants": few, "MarkedChildren": byKey, "FoldTokens": byKey, "RunErrors": byKey, "Answered": byKey, "Answer": byKey,
 	"BeginBlob": byKey, "PutChunks": byKey, "EndBlob": byKey, "Blob": byKey, "Chunks": byKey, "FindBlobs": byKey, "DropBlob": byKey, "SweepBlobs": byKey,
 
 	"KeepTraces": byKey, "Traces": byKey,

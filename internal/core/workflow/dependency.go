@@ -17,6 +17,26 @@ const (
 	MaxDependants = 1000
 )
 
+// WantNoCircle is what is wanted where jobs would have each other run for ever.
+const WantNoCircle = "jobs that do not depend on each other, or run each other as nodes, in a cycle"
+
+// Circle finds a way from a job to itself, as the labels of the jobs on it, each before the one that it has run; nil: there is none.
+func Circle(of job.ID, above func(job.ID) []job.ID, label func(job.ID) string) []string {
+	ids := map[string]job.ID{of.String(): of}
+	circle := Cycle(of.String(), func(name string) (out []string) {
+		for _, id := range above(ids[name]) {
+			ids[id.String()] = id
+			out = append(out, id.String())
+		}
+		return out
+	})
+	slices.Reverse(circle)
+	for i, id := range circle {
+		circle[i] = label(ids[id])
+	}
+	return circle
+}
+
 // Dependencies are the edges from existing jobs to one: it fires when each of its parents has left a token.
 type Dependencies struct {
 	Parents   []job.ID
@@ -38,8 +58,9 @@ const (
 	OnEnd     Condition = "always"  // either
 )
 
-// Check says what is wrong with the dependencies of a job. parentsOf lists those of any other job, and label is what people know a job by.
-func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID, label func(job.ID) string) job.Invalids {
+// Check says what is wrong with the dependencies of a job. above lists what may have any other job run: what it depends on, and the
+// workflows whose node it is. label is what people know a job by.
+func (d Dependencies) Check(child job.ID, above func(job.ID) []job.ID, label func(job.ID) string) job.Invalids {
 	var v job.Invalids
 	switch d.Condition {
 	case "", OnSuccess, OnFailed, OnEnd:
@@ -53,31 +74,19 @@ func (d Dependencies) Check(child job.ID, parentsOf func(job.ID) []job.ID, label
 		v.Add("depends_on", fmt.Sprintf("%d jobs", n), fmt.Sprintf("at most %d", MaxParents))
 		return v
 	}
-	ids := map[string]job.ID{child.String(): child}
 	for i, p := range d.Parents {
-		field := fmt.Sprintf("depends_on[%d]", i)
 		if slices.Contains(d.Parents[:i], p) {
-			v.Add(field, label(p), "each job only once")
+			v.Add(fmt.Sprintf("depends_on[%d]", i), label(p), "each job only once")
 		}
-		ids[p.String()] = p
 	}
-	cycle := Cycle(child.String(), func(name string) (out []string) {
-		parents := d.Parents
-		if id := ids[name]; id != child {
-			parents = parentsOf(id)
+	circle := Circle(child, func(id job.ID) []job.ID {
+		if id == child {
+			return d.Parents
 		}
-		for _, p := range parents {
-			ids[p.String()] = p
-			out = append(out, p.String())
-		}
-		return out
-	})
-	if cycle != nil {
-		slices.Reverse(cycle) // from parents to children
-		for i, id := range cycle {
-			cycle[i] = label(ids[id])
-		}
-		v.Add("depends_on", strings.Join(cycle, " → "), "jobs that do not depend on each other in a cycle")
+		return above(id)
+	}, label)
+	if circle != nil {
+		v.Add("depends_on", strings.Join(circle, " → "), WantNoCircle)
 	}
 	return v
 }

@@ -79,3 +79,24 @@ func TestConditions(t *testing.T) {
 		}
 	}
 }
+
+// A workflow runs a job as a node, and may not depend on it, directly or not.
+func TestACircleThroughAWorkflow(t *testing.T) {
+	a, b, w := job.ID{1}, job.ID{2}, job.ID{3}
+	name := func(id job.ID) string { return map[job.ID]string{a: "a", b: "b", w: "w"}[id] }
+	for want, x := range map[string]struct {
+		child job.ID
+		on    job.ID
+		above map[job.ID][]job.ID
+	}{
+		"w → a → w":     {w, a, map[job.ID][]job.ID{a: {w}}},
+		"w → a → b → w": {w, b, map[job.ID][]job.ID{a: {w}, b: {a}}},
+		"b → a → w → b": {b, w, map[job.ID][]job.ID{w: {a}, a: {b}}},
+		"":              {b, w, map[job.ID][]job.ID{a: {w}}},
+	} {
+		v := Dependencies{Parents: []job.ID{x.on}}.Check(x.child, func(id job.ID) []job.ID { return x.above[id] }, name)
+		if (want == "") != (v == nil) || v != nil && v[0].Value != job.Show(want) {
+			t.Errorf("got %v; want %q", v, want)
+		}
+	}
+}

@@ -36,6 +36,13 @@ func (f fixture) depend(child job.ID, reset bool, parents ...job.ID) error {
 	return err
 }
 
+func (f fixture) check(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 // dependent stores a job that depends on others, and takes the mark that asks to look at it.
 func (f fixture) dependent(name string, parents ...job.ID) job.Job {
 	f.Helper()
@@ -165,6 +172,60 @@ func edges(t *testing.T, h Harness) {
 		})
 		if got := f.marked(); len(got) != 0 {
 			t.Errorf("marks of a deleted job: %v", got)
+		}
+	})
+	t.Run("what is above a job", func(t *testing.T) {
+		f := open(t, h)
+		a, b, w := f.manual("a"), f.manual("b"), f.manual("w")
+		f.check(f.depend(b.ID, false, a.ID))
+		v := engine.WorkflowVersion{Tenant: tenant.Default, Workflow: w.ID, Version: 1, CreatedAt: f.now(), By: "x", Definition: []byte("{}"), Jobs: []job.ID{a.ID}}
+		f.check(f.AddWorkflow(f.ctx, v))
+		want := []engine.Edge{{Child: b.ID, Parent: a.ID}, {Child: a.ID, Parent: w.ID}}
+		if got := must(f.Above(f.ctx, tenant.Default, []job.ID{b.ID}, 10)); !slices.Equal(got, want) {
+			t.Errorf("above b: %v; want %v", got, want)
+		}
+		if got := must(f.Above(f.ctx, tenant.Default, []job.ID{b.ID}, 1)); len(got) != 1 {
+			t.Errorf("one of those above b: %v", got)
+		}
+		if got := must(f.Above(f.ctx, "other", []job.ID{a.ID, b.ID}, 10)); len(got) != 0 {
+			t.Errorf("another tenant's: %v", got)
+		}
+		if err := f.depend(w.ID, false, b.ID); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("a workflow that depends on what it runs: %v", err)
+		}
+		f.check(f.depend(w.ID, false, f.manual("before").ID))
+	})
+	t.Run("more above a job than may be", func(t *testing.T) {
+		f := open(t, h)
+		layer := func(name string) (ids []job.ID) {
+			for range 100 {
+				ids = append(ids, f.manual(name).ID)
+			}
+			return ids
+		}
+		top, middle := layer("top"), layer("middle")
+		for _, id := range middle {
+			f.check(f.depend(id, false, top...))
+		}
+		last := f.manual("last")
+		if err := f.depend(last.ID, false, middle...); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("on 100 that depend on 100 each: %v", err)
+		}
+		f.check(f.depend(last.ID, false, middle[:99]...))
+	})
+	t.Run("a workflow that comes to run what it depends on", func(t *testing.T) {
+		f := open(t, h)
+		a, b, w := f.manual("a"), f.manual("b"), f.manual("w")
+		v := engine.WorkflowVersion{Tenant: tenant.Default, Workflow: w.ID, Version: 1, CreatedAt: f.now(), By: "x", Definition: []byte("{}")}
+		f.check(f.AddWorkflow(f.ctx, v))
+		f.check(f.depend(b.ID, false, a.ID))
+		f.check(f.depend(w.ID, false, b.ID))
+		for id, ok := range map[job.ID]bool{a.ID: false, b.ID: false, f.manual("c").ID: true} {
+			v.Version, v.Jobs = 2, []job.ID{id}
+			j := f.job(w.ID)
+			if _, err := f.UpdateJob(f.ctx, tenant.Default, engine.Update{Job: j, AsOf: f.now(), Workflow: &v}); ok != (err == nil) || !ok && !errors.Is(err, engine.ErrConflict) {
+				t.Errorf("a version that runs %s: %v", id, err)
+			}
 		}
 	})
 	t.Run("a circle that two changes make together", func(t *testing.T) {

@@ -32,12 +32,20 @@ const (
 	waitingChildSQL = "SELECT id FROM live WHERE job = $1 AND tenant = $2 AND hold = 2 AND lease <= 0 AND due_at <= $3 ORDER BY scheduled_at LIMIT 1"
 	takenKeySQL     = "SELECT 1 FROM live WHERE tenant = $1 AND unique_key = $2 AND unique_key IS NOT NULL"
 
-	// circleSQL finds out whether a job depends on itself.
-	circleSQL = `
-		WITH RECURSIVE above(id) AS (
-			SELECT parent FROM job_edges WHERE tenant = $1 AND child = $2
-			UNION SELECT e.parent FROM above a CROSS JOIN /*postgres: LATERAL (SELECT parent FROM job_edges WHERE tenant = $1 AND child = a.id OFFSET 0) e*//*sqlite: job_edges e WHERE e.tenant = $1 AND e.child = a.id*/
-		) SELECT 1 FROM above WHERE id = $2 LIMIT 1`
+	// aboveSQL lists edges to jobs from what they depend on and from workflows whose nodes they are, and the edges above those.
+	aboveSQL = `
+		WITH RECURSIVE above(below, above) AS (
+			/*postgres: SELECT l.below, l.above FROM unnest($2::uuid[]) f(id) CROSS JOIN LATERAL (
+				(SELECT child AS below, parent AS above FROM job_edges WHERE tenant = $1 AND child = f.id OFFSET 0)
+				UNION ALL (SELECT job, workflow FROM workflow_uses WHERE tenant = $1 AND job = f.id OFFSET 0)) l*/
+			/*sqlite: SELECT child, parent FROM job_edges WHERE tenant = $1 AND child IN (SELECT unhex(value) FROM json_each($2))
+			UNION SELECT job, workflow FROM workflow_uses WHERE tenant = $1 AND job IN (SELECT unhex(value) FROM json_each($2))*/
+			/*postgres: UNION SELECT l.below, l.above FROM above a CROSS JOIN LATERAL (
+				(SELECT child AS below, parent AS above FROM job_edges WHERE tenant = $1 AND child = a.above OFFSET 0)
+				UNION ALL (SELECT job, workflow FROM workflow_uses WHERE tenant = $1 AND job = a.above OFFSET 0)) l*/
+			/*sqlite: UNION SELECT e.child, e.parent FROM above CROSS JOIN job_edges e WHERE e.tenant = $1 AND e.child = above.above
+			UNION SELECT u.job, u.workflow FROM above CROSS JOIN workflow_uses u WHERE u.tenant = $1 AND u.job = above.above*/
+		) SELECT below, above FROM above LIMIT $3`
 
 	tokenMarksSQL = "SELECT execution, parent, status, at FROM edge_marks WHERE child = $1 AND tenant = $2 ORDER BY at, execution LIMIT $3"
 	dropMarksSQL  = `
@@ -90,11 +98,37 @@ func ChangeParents(tx Tx, j *job.Job, c engine.ParentsChange) error {
 			return err
 		}
 	}
-	circle, err := value[int](tx, circleSQL, t, child)
-	if err == nil && circle != 0 {
-		err = fmt.Errorf("%w: the job would depend on itself", engine.ErrConflict)
+	return noCircle(tx, j.Tenant, j.ID)
+}
+
+// noCircle returns engine.ErrConflict if a job would have itself run, or if more is above it than may be. The caller has locked the
+// tenant.
+func noCircle(tx Tx, t tenant.ID, of job.ID) error {
+	edges, err := all(tx, scanArrow, aboveSQL, string(t), [][16]byte{of}, engine.MaxAbove+1)
+	if err != nil {
+		return err
 	}
-	return err
+	if len(edges) > engine.MaxAbove {
+		return fmt.Errorf("%w: more than %d edges lead to the job", engine.ErrConflict, engine.MaxAbove)
+	}
+	if slices.ContainsFunc(edges, func(e engine.Edge) bool { return e.Parent == of }) {
+		return fmt.Errorf("%w: the job would depend on itself", engine.ErrConflict)
+	}
+	return nil
+}
+
+func scanArrow(r Row) (e engine.Edge, err error) {
+	err = r.Scan((*[16]byte)(&e.Child), (*[16]byte)(&e.Parent))
+	return e, err
+}
+
+// Above lists edges to jobs, and the edges above those.
+func (s Runs) Above(ctx context.Context, t tenant.ID, of []job.ID, limit int) ([]engine.Edge, error) {
+	ids := make([][16]byte, len(of))
+	for i := range of {
+		ids[i] = of[i]
+	}
+	return readAll(ctx, s.db, "list what a job follows from", scanArrow, aboveSQL, string(t), ids, limit)
 }
 
 // LookAtChild has a job that was changed looked at, if it depends on others. If it does not, nothing of it waits for them any more.

@@ -13,7 +13,7 @@ var Statements = map[string]string{
 	"failures": failuresSQL, "revisions": revisionsSQL, "found secrets": foundSecretsSQL,
 	"writing blob": writingBlobSQL, "end blob": endBlobSQL, "blob": blobSQL, "find blobs": findBlobsSQL, "chunks": chunksSQL, "drop blob": dropBlobSQL, "sweep chunks": sweepChunksSQL, "delete empty blob": deleteEmptySQL,
 	"workflow version": versionSQL, "workflow versions": versionsSQL, "workflow users": usersSQL, "usable job": usableSQL, "drop use": dropUseSQL,
-	"edges": edgesSQL, "edges to": edgesToSQL, "dependants": dependantsSQL, "dependant": dependantSQL, "drop edge": dropEdgeSQL, "drop edges": dropEdgesSQL, "reset tokens": resetSQL,
+	"edges": edgesSQL, "above": aboveSQL, "edges to": edgesToSQL, "dependants": dependantsSQL, "dependant": dependantSQL, "drop edge": dropEdgeSQL, "drop edges": dropEdgesSQL, "reset tokens": resetSQL,
 	"drop token marks": dropTokenMarks, "token marks": tokenMarksSQL, "put token": putTokenSQL, "marked children": markedChildrenSQL,
 	"free dependent": freeDependent, "waiting child": waitingChildSQL, "taken key": takenKeySQL,
 	"old executions": oldExecutionsSQL, "drop executions": dropExecutionsSQL, "drop attempts": dropWith[0], "drop events": dropWith[1], "drop logs": dropWith[2], "drop dead letters": dropWith[3], "drop traces": dropWith[4],

@@ -65,6 +65,9 @@ func AddVersion(tx Tx, v *engine.WorkflowVersion) error {
 		return err
 	}
 	if v.Version > 1 {
+		if err := tx.LockTenant(v.Tenant); err != nil {
+			return err
+		}
 		was, err := one(tx, scanVersion, versionSQL, string(v.Tenant), [16]byte(v.Workflow), v.Version-1)
 		if err != nil {
 			return err
@@ -73,7 +76,10 @@ func AddVersion(tx Tx, v *engine.WorkflowVersion) error {
 			return err
 		}
 	}
-	return tx.ExecEach(addUseSQL, usesOf(v))
+	if err := tx.ExecEach(addUseSQL, usesOf(v)); err != nil || v.Version == 1 || len(v.Uses()) == 0 {
+		return err
+	}
+	return noCircle(tx, v.Tenant, v.Workflow) // of a new one nothing is above
 }
 
 // usesOf returns the rows of the jobs that a version uses.
