@@ -89,6 +89,7 @@ func TestFreeTier(t *testing.T) {
 	s.over(413, "payload_bytes", 1024, 1025, "POST", jobs, payload(1025))
 	want[client.Job](s.face, 201, "POST", jobs, payload(1024), s.admin...)
 	s.over(413, "payload_bytes", 1024, 2000, "POST", path+"/trigger", fmt.Sprintf(`{"payload_override": %q}`, strings.Repeat("x", 1998)))
+	s.over(413, "payload_bytes", 1024, 1102, "POST", "/api/v1/events:send", fmt.Sprintf(`{"event": "paid", "dry_run": true, "payload": %q}`, strings.Repeat("x", 1100)))
 	p := s.over(403, "max_retries", 3, 4, "POST", jobs, job(`"retry_policy": {"max_retries": 4}`))
 	if p.Code != "over_quota" || len(p.Errors) != 1 || p.Errors[0].Field != "retry_policy.max_retries" {
 		t.Errorf("%+v", p)

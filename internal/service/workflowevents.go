@@ -47,6 +47,9 @@ func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name s
 	if len(v) > 0 {
 		return out, nil, v
 	}
+	if err := s.valueFits(ctx, p, "payload", payload); err != nil {
+		return out, nil, err
+	}
 	if dry {
 		out.Runs, err = s.store.EventWaits(ctx, p.Tenant, name, told, eventRuns)
 		return out, nil, err

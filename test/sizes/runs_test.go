@@ -121,6 +121,10 @@ var runCalls = []call{
 		sent, err := b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "paid", Match: []byte(`"order 1"`), At: b.now()}, engine.EventOnce{}, nil)
 		return sent.Runs, err
 	})},
+	{method: "SendEvent", what: "for which very many runs wait", pieces: true, do: func(b *bench) (bool, error) {
+		sent, err := b.SendEvent(b.ctx, engine.RunEvent{ID: newID(), Tenant: tenant.Default, Name: "paid", Match: []byte(`"order 0"`), At: b.now()}, engine.EventOnce{}, nil)
+		return true, want(err, len(sent.Runs), b.sizes.waits+1, "runs")
+	}},
 	{method: "ChangeRuns", what: "the marks of a run that has very many, a thousand at a time", times: 5, do: goes(func(b *bench) (n int, err error) {
 		_, err = changeRun(b, func(v engine.RunView) (*engine.RunChange, error) {
 			n = len(v.Marks)

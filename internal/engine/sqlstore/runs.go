@@ -97,8 +97,9 @@ const (
 		UPDATE live AS v SET parked_until = /*postgres: f.until FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) f(id, lease, until)
 		WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.lease AND v.lease > 0*/
 		/*sqlite: $3 WHERE id = $1 AND lease = $2 AND lease > 0*/`
-	heldRunSQL  = "UPDATE runs SET token = $2 WHERE execution = $1 AND token < $2"
-	lockRunsSQL = `SELECT ` + runColumns + ` FROM runs r WHERE r.id /*postgres: = ANY ($1::uuid[]) ORDER BY r.id FOR UPDATE*//*sqlite: = $1*/`
+	heldRunSQL    = "UPDATE runs SET token = $2 WHERE execution = $1 AND token < $2"
+	lockRunsSQL   = `SELECT ` + runColumns + ` FROM runs r WHERE r.id /*postgres: = ANY ($1::uuid[]) ORDER BY r.id FOR UPDATE*//*sqlite: = $1*/`
+	lockRunIDsSQL = `SELECT r.id FROM runs r WHERE r.id /*postgres: = ANY ($1::uuid[]) ORDER BY r.id FOR UPDATE*//*sqlite: = $1*/`
 	// freeRunsSQL passes over those that others have locked: who ends members holds locks on rows that these others may wait for.
 	freeRunsSQL = lockRunsSQL + ` /*postgres: SKIP LOCKED*/`
 	saveRunSQL  = `
