@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -46,13 +47,17 @@ func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, er
 	return c, nil
 }
 
+// variableLimit finds limits that are a variable. SQLite plans by their values, and compiles the statement anew each time they are
+// bound; of a sum it does not know the value.
+var variableLimit = regexp.MustCompile(`\bLIMIT ([?$]\d*)`)
+
 // prepare prepares a statement once, and reuses it from then on; every text it is given comes from this package.
 func (c *conn) prepare(sql string) *stmt {
 	if q, ok := c.stmts[sql]; ok {
 		q.in = 0
 		return q
 	}
-	on, err := c.Prepare(sql)
+	on, err := c.Prepare(variableLimit.ReplaceAllString(sql, "LIMIT 0 + $1"))
 	if err != nil {
 		return &stmt{err: err}
 	}

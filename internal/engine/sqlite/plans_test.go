@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	driver "zombiezen.com/go/sqlite"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
@@ -81,6 +83,31 @@ func TestPlans(t *testing.T) {
 		})
 		if err != nil {
 			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
+// A statement is compiled once, also if its limit is a variable.
+func TestALimitIsCompiledOnce(t *testing.T) {
+	c, err := openConn(":memory:", driver.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	compiled := 0
+	if err := c.SetAuthorizer(driver.AuthorizeFunc(func(driver.Action) driver.AuthResult { compiled++; return driver.AuthResultOK })); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"SELECT 1 AS a UNION SELECT 2 ORDER BY a LIMIT ?", "SELECT 1 AS a UNION SELECT 2 ORDER BY a LIMIT $1"} {
+		compiled = 0
+		for n := range 3 {
+			rows, before := 0, compiled
+			if err := c.prepare(sql).args([]any{n}).each(func(*row) error { rows++; return nil }); err != nil || rows != n {
+				t.Errorf("%s with %d: %d rows, %v", sql, n, rows, err)
+			}
+			if (compiled > before) != (n == 0) {
+				t.Errorf("%s was compiled with the limit %d", sql, n)
+			}
 		}
 	}
 }
