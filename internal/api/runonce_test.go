@@ -169,7 +169,8 @@ func TestRepeatedActsOnRuns(t *testing.T) {
 	})
 }
 
-// A run that was cancelled before it began begins once.
+// A run that is cancelled before it begins is cancelled once, and begins once. What waits behind another run of its job is started on
+// PostgreSQL by the owner of its partition, which this server has not.
 func TestRepeatedRetryOfARunThatNeverBegan(t *testing.T) {
 	var d *dispatch.Dispatcher
 	f := newFace(t, withRuns(t), func(c *api.Config, _ engine.Store) { d = c.Dispatch })
@@ -179,7 +180,11 @@ func TestRepeatedRetryOfARunThatNeverBegan(t *testing.T) {
 	f.stands(runs[0], "RUNNING")
 	at := "/api/v1/workflow-runs/" + runs[1]
 	f.stands(runs[1], "WAITING")
-	want[client.WorkflowRunChanged](f, 200, "POST", at+"/cancel", `{}`)
+	cancelled := f.atOnce(at+"/cancel", `{}`, "c")
+	f.replays(at+"/cancel", `{}`, "c", cancelled)
+	if p := want[client.Problem](f, 422, "POST", at+"/cancel", `{"reason": "no"}`, "X-Idempotency-Key", "c"); p.Code != "idempotency_key_reused" {
+		t.Errorf("the key of a cancel for another body: %s", encoded(p))
+	}
 	if r := f.stands(runs[1], "CANCELLED"); r.StartedAt != nil {
 		t.Fatalf("it began: %s", encoded(r))
 	}

@@ -62,8 +62,8 @@ type Runs interface {
 	// Answered finds the answer of an earlier request with an idempotency key, so that an act on a run that was done is not judged once more.
 	// It is the zero value if there was none.
 	Answered(ctx context.Context, t tenant.ID, i Idempotency) (Created, error)
-	// Answer replaces the draft that a request left under its idempotency key with the answer, and returns the answer that counts: that of
-	// another call if it came first.
+	// Answer replaces the draft that a request left under its idempotency key with the answer, or keeps the answer under a key that is not
+	// known. It returns the answer that counts: that of another call if it came first.
 	Answer(ctx context.Context, t tenant.ID, i Idempotency, draft []byte) ([]byte, error)
 	// SendEvent keeps an event for waits that begin later, and lists the runs with a wait that it matches. It stores no event whose id or
 	// idempotency key it knows.

@@ -271,16 +271,17 @@ func (s Runs) Answer(ctx context.Context, t tenant.ID, i engine.Idempotency, dra
 	return out, nil
 }
 
-// answer replaces the draft of an answer, and returns the answer that counts. If the key has been forgotten, that is the new one.
+// answer replaces the draft of an answer, and returns the answer that counts. If the key is not known, that is the new one.
 func answer(tx Tx, t tenant.ID, i engine.Idempotency, draft []byte) ([]byte, error) {
 	if n, err := tx.Exec(answerSQL, string(t), i.Key, i.Hash[:], i.Answer, draft); err != nil || n > 0 {
 		return i.Answer, err
 	}
 	stored, err := all(tx, func(r Row) (b []byte, err error) { return b, r.Scan(&b) }, storedSQL, string(t), i.Key, i.Hash[:])
-	if err != nil || len(stored) == 0 {
-		return i.Answer, err
+	if err != nil || len(stored) > 0 {
+		return append(stored, i.Answer)[0], err
 	}
-	return stored[0], nil
+	_, _, err = tx.Claim(t, &i)
+	return i.Answer, err
 }
 
 // RunResults lists the results that a run keeps.
