@@ -1,0 +1,178 @@
+package enginetest
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Lists of runs hold those that wait to begin, and those that ended without, in one order with the others.
+func listUnbegun(t *testing.T, h Harness) {
+	f := open(t, h)
+	b := f.begin(0)
+	w, now := f.job(b.run.Workflow), f.now()
+	pending := f.waits(w, now.Add(-time.Minute))
+	held := f.waits(w, now.Add(-2*time.Minute), func(e *job.Execution) { e.Status = job.Waiting })
+	gone := f.waits(w, now.Add(-3*time.Minute))
+	must(f.Cancel(f.ctx, tenant.Default, gone.ID, "enough", nil))
+	plain := f.sample("plain")
+	f.store(engine.Creation{Tenant: plain.Tenant, Jobs: []job.Job{plain}})
+	must(f.Trigger(f.ctx, tenant.Default, f.due(plain), engine.Idempotency{}, nil))
+	for range 20 { // so many workflows are not looked at one by one
+		other := f.sample("flow")
+		other.Schedule, other.Target = job.Schedule{Type: job.Manual}, job.Target{Kind: job.Workflow, Version: 1}
+		for _, all := range []engine.RunFilter{{Tenant: tenant.Default}, {Tenant: tenant.Default, Workflow: w.ID}} {
+			for _, c := range []struct {
+				statuses []job.Status
+				want     []job.ExecutionID
+			}{
+				{nil, []job.ExecutionID{b.run.ID, pending.ID, held.ID, gone.ID}},
+				{[]job.Status{job.Waiting}, []job.ExecutionID{held.ID}},
+				{[]job.Status{job.Pending}, []job.ExecutionID{pending.ID}},
+				{[]job.Status{job.Pending, job.Waiting}, []job.ExecutionID{pending.ID, held.ID}},
+				{[]job.Status{job.Cancelled, job.Waiting}, []job.ExecutionID{held.ID, gone.ID}},
+				{[]job.Status{job.Failed}, nil},
+				{[]job.Status{job.Running}, []job.ExecutionID{b.run.ID}},
+			} {
+				all.Statuses = nil
+				for _, s := range c.statuses {
+					all.Statuses = append(all.Statuses, int(s))
+				}
+				got := must(f.WorkflowRuns(f.ctx, all, engine.Page{Limit: 10}))
+				var ids []job.ExecutionID
+				for _, r := range got.Rows {
+					ids = append(ids, r.ID)
+				}
+				if !slices.Equal(ids, c.want) || got.Next != "" || got.Total.Count != int64(len(c.want)) {
+					t.Fatalf("%v: %v, of %d; want %v", c.statuses, ids, got.Total.Count, c.want)
+				}
+			}
+			all.Statuses = nil
+			var ids []job.ExecutionID
+			for page := (engine.Page{Limit: 1}); ; {
+				got := must(f.WorkflowRuns(f.ctx, all, page))
+				for _, r := range got.Rows {
+					ids = append(ids, r.ID)
+					if r.Workflow != w.ID || r.Execution != r.ID || r.Attempt != 1 {
+						t.Errorf("listed: %+v", r)
+					}
+				}
+				if page.Cursor = got.Next; page.Cursor == "" {
+					break
+				}
+			}
+			if want := []job.ExecutionID{b.run.ID, pending.ID, held.ID, gone.ID}; !slices.Equal(ids, want) {
+				t.Errorf("page by page: %v, want %v", ids, want)
+			}
+			all.Kept = now.Add(time.Hour)
+			if got := must(f.WorkflowRuns(f.ctx, all, engine.Page{Limit: 10})); len(got.Rows) != 3 {
+				t.Errorf("without what is no longer kept: %+v", got.Rows)
+			}
+		}
+		f.store(engine.Creation{Tenant: other.Tenant, Jobs: []job.Job{other}})
+	}
+}
+
+// What is asked of the runs below a run is found at once, and what is asked of one that never will be is forgotten.
+func askRunsBelow(t *testing.T, h Harness) {
+	f := open(t, h)
+	sub := f.sample("sub")
+	sub.Schedule, sub.Queue, sub.Labels, sub.Target = job.Schedule{Type: job.Manual}, job.DefaultQueue, nil, job.Target{Kind: job.Workflow, Version: 1}
+	f.store(engine.Creation{Tenant: sub.Tenant, Jobs: []job.Job{sub}})
+	b := f.begin(1, func(e *job.Execution) { e.Job, e.Class = sub.ID, job.Class(job.Workflow) })
+	worker, as := f.take(b.members[0].ID)
+	pause := true
+	b.change(func(engine.RunView) *engine.RunChange {
+		c := b.same()
+		c.Pause = &pause
+		return &c
+	})
+	b.change(func(engine.RunView) *engine.RunChange {
+		c := b.same()
+		c.Cancel, c.Force, c.Reason = []engine.NodeStop{{Node: 0}}, true, "enough"
+		return &c
+	})
+	id := b.members[0].ID
+	if got := b.wakes(); !slices.Contains(got, id) {
+		t.Errorf("runs to look after: %v; want %v among them", got, id)
+	}
+	run := b.run
+	run.ID, run.Execution, run.Token, run.Workflow = id, id, as[0].Token, sub.ID
+	must(f.BeginRuns(f.ctx, []engine.NewRun{{Run: run, First: b.same()}}))
+	below := b
+	below.run = run
+	seen, _ := below.change(nil)
+	asked := map[engine.NodePlace]job.Status{}
+	for _, m := range seen.Marks {
+		asked[m.Place] = m.Status
+	}
+	if len(asked) != 3 || asked[engine.AskedToStop] == 0 || asked[engine.AskedToForce] == 0 || asked[engine.AskedToPause(1)] != job.Waiting {
+		t.Errorf("asked of the run below: %v", asked)
+	}
+	must(f.Leave(f.ctx, worker))
+
+	b = f.begin(1, func(e *job.Execution) { e.Job, e.Class = sub.ID, job.Class(job.Workflow) })
+	_, as = f.take(b.members[0].ID)
+	b.change(func(engine.RunView) *engine.RunChange {
+		c := b.same()
+		c.Pause = &pause
+		return &c
+	})
+	o := job.Outcome{Lease: as[0].Lease, Status: job.OutcomeFailed, Error: &job.Error{Type: "INPUT", Message: "no"}}
+	f.report(job.Finish{Outcome: o, Then: job.Transition{Move: job.Died, Status: job.Failed, Tries: 1}})
+	for _, want := range []bool{true, false} {
+		if got := b.wakes(); slices.Contains(got, b.members[0].ID) != want {
+			t.Errorf("runs to look after: %v; want the one that never began: %v", got, want)
+		}
+		must(f.ChangeRuns(f.ctx, []job.ExecutionID{b.members[0].ID}, func(engine.RunView) (*engine.RunChange, error) { return nil, nil }))
+	}
+}
+
+// One commit cancels so many executions of a run, and leaves a wait for the rest.
+func cancelPieces(t *testing.T, h Harness) {
+	f := open(t, h)
+	b := f.begin(0)
+	const items = 2*engine.StopsAtOnce + 5
+	j := f.sample("item")
+	j.ID, j.State, j.Schedule = job.NodeID(newID()), job.Inline, job.Schedule{Type: job.Manual}
+	f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
+	b.change(func(engine.RunView) *engine.RunChange {
+		c := b.same()
+		for i := range items {
+			x := f.due(j)
+			x.Trigger = job.ByWorkflow
+			c.Members = append(c.Members, engine.NewMember{Place: engine.PlaceOf(0, i), Execution: x})
+		}
+		return &c
+	})
+	next, left := engine.NodeStop{Node: 0}, items
+	for left > 0 {
+		_, out := b.change(func(engine.RunView) *engine.RunChange {
+			c := b.same()
+			c.Closed = []engine.RunWait{{Node: 0, Kind: engine.WaitStop}}
+			c.Cancel, c.Reason = []engine.NodeStop{next}, "enough"
+			return &c
+		})
+		more := left >= engine.StopsAtOnce
+		if n := min(left, engine.StopsAtOnce); len(out.Ended) != n || more && !out.More {
+			t.Fatalf("a commit cancelled %d of %d, more: %v", len(out.Ended), left, out.More)
+		}
+		left -= len(out.Ended)
+		waits := must(f.RunWaits(f.ctx, tenant.Default, b.run.ID))
+		if (len(waits) == 1) != more {
+			t.Fatalf("waits: %+v; %d are left", waits, left)
+		}
+		for _, w := range waits {
+			after, err := strconv.ParseInt(w.Event, 10, 64)
+			if w.Kind != engine.WaitStop || err != nil {
+				t.Fatalf("waits: %+v", waits)
+			}
+			next.After = engine.NodePlace(after)
+		}
+	}
+}
