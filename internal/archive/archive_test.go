@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -100,7 +101,7 @@ func write(t *testing.T, s source, n int) ([]engine.Finished, []byte, Sum) {
 			t.Fatal(err)
 		}
 		if i%100 == 99 { // small row groups, so that there are several
-			if err := w.to.Flush(); err != nil {
+			if err := errors.Join(w.hand(), w.to.Flush()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,11 +1,8 @@
 package archive
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"time"
 
@@ -19,23 +16,22 @@ const (
 	groupRows  = 20_000  // of a row group, which a writer holds in memory
 	groupLines = 100_000 // likewise, of logs
 	groupBytes = 8 << 20 // approximate size of the texts in one
+	batchRows  = 256     // that are handed to the library at once
 	bloomBits  = 10      // for each value: about one in a hundred is found in vain
 )
-
-// Sum is a checksum of rows in their order.
-type Sum [sha256.Size]byte
 
 // Writer writes executions. They must come sorted by tenant, job, finish and id.
 type Writer struct {
 	to   *parquet.GenericWriter[row]
-	sum  hash.Hash
+	sum  summer
 	rows int64
 	held int
+	room []row
 }
 
 // NewWriter begins a file.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{sum: sha256.New(), to: parquet.NewGenericWriter[row](w, options(groupRows,
+	return &Writer{sum: newSummer(), room: make([]row, 0, batchRows), to: parquet.NewGenericWriter[row](w, options(groupRows,
 		parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "execution_id"), parquet.SplitBlockFilter(bloomBits, "job_id"), parquet.SplitBlockFilter(bloomBits, "worker_id")),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("tenant"), parquet.Ascending("job_id"), parquet.Ascending("finished_at"))),
 	)...)}
@@ -54,30 +50,37 @@ func (w *Writer) Write(f *engine.Finished) error {
 	if err != nil {
 		return err
 	}
-	if err := add(w.sum, &r); err != nil {
-		return err
-	}
-	if _, err := w.to.Write([]row{r}); err != nil {
-		return err
-	}
+	w.sum.add(&r)
+	w.room = append(w.room, r)
 	w.rows++
 	w.held += len(deref(r.Payload)) + len(deref(r.Result)) + len(deref(r.ErrorMessage)) + len(deref(r.ResponseBody)) + 200*(len(r.Attempts)+len(r.Events))
-	if w.held < groupBytes {
+	if w.held < groupBytes && len(w.room) < batchRows {
 		return nil
+	}
+	if err := w.hand(); err != nil || w.held < groupBytes {
+		return err
 	}
 	w.held = 0
 	return w.to.Flush()
 }
 
+// hand hands the last rows to the library.
+func (w *Writer) hand() error {
+	_, err := w.to.Write(w.room)
+	clear(w.room)
+	w.room = w.room[:0]
+	return err
+}
+
 // Close ends the file, and returns how many rows it has and their checksum.
 func (w *Writer) Close() (int64, Sum, error) {
-	return w.rows, Sum(w.sum.Sum(nil)), w.to.Close()
+	return w.rows, w.sum.Sum(), errors.Join(w.hand(), w.to.Close())
 }
 
 // LogWriter writes logs, in the order in which Writer got their executions.
 type LogWriter struct {
 	to   *parquet.GenericWriter[line]
-	sum  hash.Hash
+	sum  summer
 	rows int64
 	held int
 	room []line
@@ -85,7 +88,7 @@ type LogWriter struct {
 
 // NewLogWriter begins a file of logs.
 func NewLogWriter(w io.Writer) *LogWriter {
-	return &LogWriter{sum: sha256.New(), to: parquet.NewGenericWriter[line](w, options(groupLines,
+	return &LogWriter{sum: newSummer(), to: parquet.NewGenericWriter[line](w, options(groupLines,
 		parquet.BloomFilters(parquet.SplitBlockFilter(bloomBits, "execution_id"), parquet.SplitBlockFilter(bloomBits, "job_id")),
 	)...)}
 }
@@ -102,9 +105,7 @@ func (w *LogWriter) Write(e *job.Execution, c engine.LogChunk) error {
 			Tenant: string(e.Tenant), JobID: e.Job.String(), ExecutionID: e.ID.String(), Attempt: int64(c.Attempt), FencingToken: int64(c.Token), Line: int64(c.From + i),
 			At: l.At.UTC(), Stream: l.Stream, Text: l.Text,
 		}
-		if err := add(w.sum, &x); err != nil {
-			return err
-		}
+		w.sum.add(&x)
 		w.held += len(l.Text)
 		w.room = append(w.room, x)
 	}
@@ -121,17 +122,7 @@ func (w *LogWriter) Write(e *job.Execution, c engine.LogChunk) error {
 
 // Close ends the file, and returns how many lines it has and their checksum.
 func (w *LogWriter) Close() (int64, Sum, error) {
-	return w.rows, Sum(w.sum.Sum(nil)), w.to.Close()
-}
-
-// add adds a row to a checksum, in a form that does not depend on how a file is encoded.
-func add(h hash.Hash, row any) error {
-	text, err := json.Marshal(row)
-	if err != nil {
-		return err
-	}
-	h.Write(text)
-	return nil
+	return w.rows, w.sum.Sum(), w.to.Close()
 }
 
 // Proof counts the rows of a file and sums them up, as its writer did, from what a reader gets. Each, if not nil, is called with every
@@ -153,25 +144,26 @@ func Proof(r io.ReaderAt, size int64, k engine.ArchiveKind, each func(*engine.Fi
 	})
 }
 
-func proof[T any](r io.ReaderAt, size int64, each func(*T) error) (n int64, sum Sum, err error) {
+func proof[T any, P interface {
+	*T
+	summed
+}](r io.ReaderAt, size int64, each func(*T) error) (n int64, sum Sum, err error) {
 	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return 0, sum, err
 	}
-	h := sha256.New()
+	h := newSummer()
 	for _, g := range f.RowGroups() {
 		err := scan(g, func(x *T, _ int64) error {
 			n++
-			if err := add(h, x); err != nil {
-				return err
-			}
+			h.add(P(x))
 			return each(x)
 		})
 		if err != nil {
 			return n, sum, err
 		}
 	}
-	return n, Sum(h.Sum(nil)), nil
+	return n, h.Sum(), nil
 }
 
 // scan calls f with every row of a row group, of which only the columns of T are read.
