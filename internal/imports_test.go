@@ -132,7 +132,7 @@ var table = map[string]rule{
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {ours: []string{"internal/blob/location"}, others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/delivery", "internal/ownership", "internal/upkeep", "internal/api", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign", "internal/workflows"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/delivery", "internal/ownership", "internal/upkeep", "internal/api", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign", "internal/workflows", "internal/archive", "internal/archive/mover", "internal/blob", "internal/blob/folder", "internal/history"},
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
 	"scripts/pack": {why: "a leaf: it packs what others built"},

@@ -53,7 +53,7 @@ server, or a folder next to the SQLite file. The database that the URL names is 
 	fs.IntVar(&f.Rate, "rate", 1000, "jobs per second in the measurement 'rate'; 0 skips it")
 	fs.StringSliceVar(&f.Only, "only", nil, "measurements, separated by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
-	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open), benchWorkflowsCommand(open))
+	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open), benchHistoryCommand(open), benchWorkflowsCommand(open))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err

@@ -101,3 +101,42 @@ func TestBenchOfWorkflows(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchOfHistory(t *testing.T) {
+	t.Parallel()
+	var out, said strings.Builder
+	url := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
+	args := []string{"bench", "history", "--database", url, "--jobs", "50", "--executions", "600", "--samples", "5", "-o", "json"}
+	if code := Main(args, &out, &said); code != done || said.Len() > 0 {
+		t.Fatalf("exit code %d, told %q", code, said.String())
+	}
+	var got struct {
+		Measures []struct {
+			Key   string
+			Value float64
+		}
+		Accepted int
+		Config   map[string]any
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	values := map[string]float64{}
+	for _, m := range got.Measures {
+		values[m.Key] = m.Value
+	}
+	for _, key := range []string{"move_per_s", "heap_mb", "create_times", "share", "one_p99_ms", "page_p99_ms", "search_ms"} {
+		if values[key] <= 0 {
+			t.Errorf("%s is %v", key, values[key])
+		}
+	}
+	if got.Accepted < 1000 || got.Config["executions"] != 600.0 { // those of the day, and some that were created meanwhile
+		t.Errorf("got %s", out.String())
+	}
+	for args, say := range map[string]string{"--executions 0": "executions", "--jobs 100 --executions 99": "at least as many as jobs", "--samples 0": "samples", "now": "now"} {
+		said.Reset()
+		if code := Main(append([]string{"bench", "history"}, strings.Fields(args)...), &out, &said); code != misuse || !strings.Contains(said.String(), say) {
+			t.Errorf("%s: exit code %d: %s", args, code, said.String())
+		}
+	}
+}
