@@ -95,16 +95,16 @@ func (s settingsAPI) getArtifact(w http.ResponseWriter, r *http.Request, p tenan
 	h.Set("Content-Disposition", `attachment; filename="`+id+`"`)
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Content-Length", strconv.FormatInt(b.Size(), 10))
-	control := http.NewResponseController(w)
-	vigil := s.watch(r, p, tenant.Fetch)
+	out, stop := s.watch(r, p, tenant.Fetch).outlet(w, standstill)
+	defer stop()
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := b.Read(buf)
-		if !vigil.allowed() {
+		_, gone := out.Write(buf[:n])
+		if out.refused.Load() {
 			panic(http.ErrAbortHandler)
 		}
-		control.SetWriteDeadline(time.Now().Add(standstill))
-		if _, gone := w.Write(buf[:n]); gone != nil || r.Context().Err() != nil || errors.Is(err, io.EOF) {
+		if gone != nil || r.Context().Err() != nil || errors.Is(err, io.EOF) {
 			return nil // the caller has gone, or has everything
 		}
 		if err != nil {

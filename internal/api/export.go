@@ -65,7 +65,10 @@ func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p
 		return err
 	}
 	defer release()
-	out := &export{w: w, rc: http.NewResponseController(w)}
+	vigil := s.watch(r, p, tenant.Read)
+	pieces, stop := vigil.outlet(w, exportPatience)
+	defer stop()
+	out := &export{outlet: pieces}
 	_ = out.rc.SetReadDeadline(time.Time{}) // the server's time limit is not meant for a stream
 	buf := bufio.NewWriterSize(out, 64<<10)
 	to := format.open(buf)
@@ -77,7 +80,6 @@ func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p
 		h.Set("X-Accel-Buffering", "no")
 		w.WriteHeader(http.StatusOK)
 	}
-	vigil := s.watch(r, p, tenant.Read)
 	err = s.service.ExportExecutions(r.Context(), p, f, func(es []job.Execution) error {
 		select {
 		case <-s.stopping:
@@ -119,8 +121,7 @@ var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential
 
 // export is a response whose header is sent with its first bytes: errors before that are reported normally.
 type export struct {
-	w      http.ResponseWriter
-	rc     *http.ResponseController
+	*outlet
 	head   func()
 	begun  bool
 	broken bool
@@ -133,12 +134,9 @@ func (e *export) begin() {
 	}
 }
 
-func (e *export) extend() { _ = e.rc.SetWriteDeadline(time.Now().Add(exportPatience)) }
-
 func (e *export) Write(p []byte) (int, error) {
 	e.begin()
-	e.extend()
-	n, err := e.w.Write(p)
+	n, err := e.outlet.Write(p)
 	e.broken = e.broken || err != nil
 	return n, err
 }

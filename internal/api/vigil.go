@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -90,3 +91,31 @@ func (v *vigil) during(end func()) (stop func()) {
 		v.timer = nil
 	}
 }
+
+// outlet writes a long answer for as long as its credential is good, also to a reader that takes its time.
+type outlet struct {
+	http.ResponseWriter
+	rc       *http.ResponseController
+	patience time.Duration // for each piece
+	refused  atomic.Bool
+}
+
+// outlet lets an answer be written; stop ends the watch.
+func (v *vigil) outlet(w http.ResponseWriter, patience time.Duration) (o *outlet, stop func()) {
+	o = &outlet{ResponseWriter: w, rc: http.NewResponseController(w), patience: patience}
+	return o, v.during(func() {
+		o.refused.Store(true)
+		_ = o.rc.SetWriteDeadline(time.Now()) // a piece may be on its way
+	})
+}
+
+func (o *outlet) Write(p []byte) (int, error) {
+	o.extend()
+	if o.refused.Load() {
+		return 0, errRevoked
+	}
+	return o.ResponseWriter.Write(p)
+}
+
+// extend gives the reader time for the next piece.
+func (o *outlet) extend() { _ = o.rc.SetWriteDeadline(time.Now().Add(o.patience)) }
