@@ -140,6 +140,7 @@ func groups() []group {
 		{"revisions", revisions},
 		{"forgetting", forgetting},
 		{"archive", archived},
+		{"archive beside dead letters", archivedBesideDeadLetters},
 		{"logs", logs},
 		{"keys", keys},
 		{"sign-ins", signIns},

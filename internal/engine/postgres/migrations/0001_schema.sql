@@ -631,6 +631,7 @@ DECLARE
 	name text := 'executions_' || to_char(day, 'YYYYMMDD');
 	stays text := 'EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) OR EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)'
 		|| ' OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)';
+	check_of text := '(extract(epoch FROM v.finished_at) * 1000000)::int8 % 86400000000 + (v.token & 4294967295)';
 	has bigint;
 	sums bigint;
 BEGIN
@@ -638,12 +639,13 @@ BEGIN
 		RETURN n = 0;
 	END IF;
 	EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', name);
-	EXECUTE format('SELECT count(*), coalesce(sum((extract(epoch FROM v.finished_at) * 1000000)::int8 %% 86400000000 + (v.token & 4294967295)), 0)::int8 FROM %I v WHERE NOT (%s)', name, stays)
-		INTO has, sums;
+	-- One snapshot decides what stays: a dead letter can be discarded at any moment.
+	EXECUTE format('CREATE TEMP TABLE carillon_staying ON COMMIT DROP AS SELECT * FROM %I v WHERE %s', name, stays);
+	EXECUTE format('SELECT sum(x.n), sum(x.adds) FROM (SELECT count(*) AS n, coalesce(sum(%1$s), 0) AS adds FROM %2$I v'
+		|| ' UNION ALL SELECT -count(*), -coalesce(sum(%1$s), 0) FROM carillon_staying v) x', check_of, name) INTO has, sums;
 	IF has <> n OR sums <> adds THEN
 		RETURN false;
 	END IF;
-	EXECUTE format('CREATE TEMP TABLE carillon_staying ON COMMIT DROP AS SELECT * FROM %I v WHERE %s', name, stays);
 	EXECUTE format('TRUNCATE %I', name);
 	EXECUTE format('INSERT INTO %I SELECT * FROM carillon_staying', name);
 	RETURN true;
