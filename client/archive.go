@@ -16,7 +16,7 @@ type Archive struct {
 	Moving       *ArchiveMove `json:"moving" doc:"What is being moved, as of checked_at; null: nothing."`
 	Moved        int64        `json:"moved" doc:"Executions that have moved since the beginning."`
 	Error        *string      `json:"error" doc:"Why the last attempt failed; null: it did not."`
-	ForeignFiles []string     `json:"foreign_files" doc:"Objects that are not Carillon's and have a name that it needed. They are left alone."`
+	ForeignFiles []string     `json:"foreign_files" doc:"The first objects that the catalogue does not know, as of the last daily look: not Carillon's, or written after the backup that the database was restored from. They are left alone."`
 	Days         []ArchiveDay `json:"days" doc:"Latest first."`
 }
 

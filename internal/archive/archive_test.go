@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -329,10 +330,16 @@ func TestDamage(t *testing.T) {
 
 func TestName(t *testing.T) {
 	t.Parallel()
-	if n := Name(engine.ArchivedExecutions, Shared, "acme", day, 0); n != "executions/year=2026/month=11/day=18/part-0000.parquet" {
-		t.Error(n)
-	}
-	if n := Name(engine.ArchivedLogs, PerTenant, "acme", day, 12); n != "logs/tenant=acme/year=2026/month=11/day=18/part-0012.parquet" {
-		t.Error(n)
+	seen := map[string]bool{}
+	for range 2 {
+		for pattern, n := range map[string]string{
+			"^executions/year=2026/month=11/day=18/part-0000-[a-z2-7]{12}\\.parquet$":       Name(engine.ArchivedExecutions, Shared, "acme", day, 0),
+			"^logs/tenant=acme/year=2026/month=11/day=18/part-0012-[a-z2-7]{12}\\.parquet$": Name(engine.ArchivedLogs, PerTenant, "acme", day, 12),
+		} {
+			if !regexp.MustCompile(pattern).MatchString(n) || seen[n] {
+				t.Error(n)
+			}
+			seen[n] = true
+		}
 	}
 }

@@ -1,8 +1,8 @@
 // Package archive is the file format of history: finished executions, with
 // their attempts, events and errors, and their logs, as Parquet.
 //
-//	executions/year=2026/month=11/day=18/part-0000.parquet   a row an execution
-//	logs/year=2026/month=11/day=18/part-0000.parquet         a row a line
+//	executions/year=2026/month=11/day=18/part-0000-k3vq7xwzt2ab.parquet   a row an execution
+//	logs/year=2026/month=11/day=18/part-0000-m5hd2yfcr6pe.parquet         a row a line
 //
 // Rows are sorted by tenant, job and finish. A row group is small, and has
 // statistics and bloom filters, so that a reader skips most of a file. Nothing
@@ -16,6 +16,7 @@
 package archive
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -38,14 +39,15 @@ var Layouts = []string{string(Shared), string(PerTenant)}
 
 var folders = map[engine.ArchiveKind]string{engine.ArchivedExecutions: "executions", engine.ArchivedLogs: "logs"}
 
-// Name returns the name of a part of a day. The tenant counts only in the layout PerTenant.
+// Name returns a new name for a part of a day. The tenant counts only in the layout PerTenant. No two files ever have one name, so whoever
+// deletes a file by its name, however late, deletes no other.
 func Name(k engine.ArchiveKind, l Layout, t tenant.ID, day time.Time, part int) string {
 	var b strings.Builder
 	b.WriteString(folders[k] + "/")
 	if l == PerTenant {
 		fmt.Fprintf(&b, "tenant=%s/", t)
 	}
-	fmt.Fprintf(&b, "year=%04d/month=%02d/day=%02d/part-%04d.parquet", day.Year(), day.Month(), day.Day(), part)
+	fmt.Fprintf(&b, "year=%04d/month=%02d/day=%02d/part-%04d-%s.parquet", day.Year(), day.Month(), day.Day(), part, strings.ToLower(rand.Text()[:12]))
 	return b.String()
 }
 

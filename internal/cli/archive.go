@@ -93,7 +93,7 @@ func (s operateCommands) showArchive(a client.Archive) error {
 		s.say("The last attempt failed: %s", *a.Error)
 	}
 	for _, f := range a.ForeignFiles {
-		s.say("%s is not Carillon's, and has a name that history needed.", f)
+		s.say("%s is unknown to the catalogue and left alone: it is not Carillon's, or was written after the backup that the database was restored from.", f)
 	}
 	return listedAll(s.session, archiveDayView(), "Nothing has moved yet.", func(yield func(client.ArchiveDay, error) bool) {
 		for _, d := range a.Days {

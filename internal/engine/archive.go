@@ -25,7 +25,7 @@ type Catalogue interface {
 	ProveFile(ctx context.Context, t ArchiveTurn, name string) error
 	// SettleFile says that nothing of what a file has is left in the store.
 	SettleFile(ctx context.Context, t ArchiveTurn, name string) error
-	// RetireFile makes a settled file one that is begun: it answers no longer, and is about to be deleted.
+	// RetireFile makes a proved or settled file one that is begun: it answers no longer or never will, and is about to be deleted.
 	RetireFile(ctx context.Context, t ArchiveTurn, name string) error
 	// StrikeFile removes a file from the catalogue. One that is not there is fine.
 	StrikeFile(ctx context.Context, t ArchiveTurn, name string) error

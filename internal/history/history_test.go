@@ -474,29 +474,6 @@ func TestAPlaceThatIsAway(t *testing.T) {
 	}
 }
 
-// Another object under a name that is needed is left alone and named, and the day moves under the next name.
-func TestAForeignObject(t *testing.T) {
-	t.Parallel()
-	w := build(t, 30)
-	acme := w.look(w.store, "acme")
-	e, err := w.store.Execution(t.Context(), "acme", w.ids["acme"][0])
-	w.do(err)
-	name := archive.Name(engine.ArchivedExecutions, archive.Shared, "", archive.Day(e.FinishedAt), 0)
-	file := filepath.Join(w.root, filepath.FromSlash(name))
-	w.do(os.MkdirAll(filepath.Dir(file), 0o700))
-	w.do(os.WriteFile(file, []byte("not ours"), 0o600))
-	if _, err := w.mover(w.store, w.files).Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.same(w.look(w.tiers(), "acme"), acme, "after")
-	if text, err := os.ReadFile(file); err != nil || string(text) != "not ours" {
-		t.Errorf("it is %q, %v", text, err)
-	}
-	if !strings.Contains(w.log.String(), name) {
-		t.Error("the log does not name it")
-	}
-}
-
 // Two movers at once do it once.
 func TestTwoMovers(t *testing.T) {
 	t.Parallel()

@@ -243,53 +243,16 @@ func (w *dayWriter) put(f engine.ArchiveFile, t tenant.ID, s *spooled, sum archi
 		return fmt.Errorf("read back what was written: %w", err)
 	}
 	f.Day, f.ReadAt, f.WrittenAt = w.day, w.readAt, w.Clock.Now()
-	for {
-		f.Name = archive.Name(f.Kind, w.Layout, t, w.day, f.Part)
-		taken, err := w.place(f, s)
-		if err != nil {
-			return err
-		}
-		if !taken {
-			break
-		}
-		w.note.Foreign = append(w.note.Foreign, f.Name)
-		w.Mover.Log.Error("an object that is not Carillon's has a name that history needs; it is left alone, and another name is used", "object", f.Name, "place", w.Files.String())
-		f.Part++
+	f.Name = archive.Name(f.Kind, w.Layout, t, w.day, f.Part)
+	if err := w.Store.BeginFile(w.ctx, w.turn, f); err != nil {
+		return err
 	}
-	w.next = max(w.next, f.Part)
 	w.written = append(w.written, f)
-	return nil
-}
-
-// place puts a file under its name, and reads it back; taken: another object has the name.
-func (w *dayWriter) place(f engine.ArchiveFile, s *spooled) (taken bool, err error) {
-	err = w.Store.BeginFile(w.ctx, w.turn, f)
-	if errors.Is(err, engine.ErrConflict) {
-		files, look := w.Store.ArchiveFiles(w.ctx, engine.FileFilter{Name: f.Name})
-		if look != nil || len(files) == 0 { // it is no longer our turn
-			return false, errors.Join(err, look)
-		}
-		if files[0].SHA256 != f.SHA256 || files[0].State != engine.FileBegun {
-			return true, nil
-		}
-		err = nil // its answer was lost
-	}
-	if err != nil {
-		return false, err
-	}
-	err = w.Files.Put(w.ctx, object(f), s.file)
-	if errors.Is(err, blob.ErrExists) { // ours, if the answer of an earlier try was lost
-		var damaged *blob.Damaged
-		if err := verify(w.ctx, w.Files, f); errors.As(err, &damaged) {
-			return true, w.Store.StrikeFile(w.ctx, w.turn, f.Name)
-		}
-		err = nil
-	}
-	if err != nil {
-		return false, err
+	if err := w.Files.Put(w.ctx, object(f), s.file); err != nil && !errors.Is(err, blob.ErrExists) { // it exists if the answer of an earlier try was lost
+		return err
 	}
 	if err := verify(w.ctx, w.Files, f); err != nil {
-		return false, fmt.Errorf("read back %s: %w", f.Name, err)
+		return fmt.Errorf("read back %s: %w", f.Name, err)
 	}
-	return false, w.Store.ProveFile(w.ctx, w.turn, f.Name)
+	return w.Store.ProveFile(w.ctx, w.turn, f.Name)
 }

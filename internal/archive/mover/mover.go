@@ -10,7 +10,9 @@
 // next one removes them and writes the day anew. It goes on where files answer.
 //
 // The package deletes nothing from the store of which no file has been proved,
-// and no object that is not what the catalogue says of its name.
+// and no object that is not what the catalogue says of its name: one that the
+// catalogue does not know may be somebody's, or of a life of the store after the
+// copy that was restored. It is told of, and left alone.
 package mover
 
 import (
@@ -22,6 +24,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"runtime"
 	"slices"
 	"sync"
@@ -58,6 +61,8 @@ type Mover struct {
 
 	PartRows  int64 // about how many executions a file may have; 0: a million
 	PartBytes int64 // about how many bytes; 0: 256 MiB
+
+	surveyed time.Time // when this process last looked for objects that the catalogue does not know
 }
 
 const (
@@ -65,7 +70,8 @@ const (
 	turnKept   = 30 * time.Second
 	lookAgain  = time.Hour
 	tryAgain   = time.Minute
-	revisit    = 24 * time.Hour // a day of which some was moved already
+	revisit    = 24 * time.Hour  // a day of which some was moved already
+	cleanUp    = 5 * time.Second // when the mover is told to stop
 	dropAtOnce = 500
 	manyRows   = 1_000_000
 	manyBytes  = 256 << 20
@@ -80,7 +86,7 @@ type Note struct {
 	Rows    int64      `json:"rows,omitempty"` // of it that were written
 	Written int64      `json:"written"`        // executions that were moved since the beginning
 	Error   string     `json:"error,omitempty"`
-	Foreign []string   `json:"foreign,omitempty"` // objects that have a name of ours and are not ours
+	Foreign []string   `json:"foreign,omitempty"` // the first objects that the catalogue does not know
 }
 
 // ReadNote returns the last note.
@@ -118,7 +124,7 @@ func (m *Mover) Tick(ctx context.Context) (time.Duration, error) {
 	if r.note, err = ReadNote(ctx, m.Store); err != nil {
 		r.note = Note{} // it says nothing that is not found again
 	}
-	r.note.Error, r.note.Step, r.note.Day, r.note.Foreign = "", "", nil, nil
+	r.note.Error, r.note.Step, r.note.Day = "", "", nil
 	working, stop := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { m.keep(working, turn, stop) })
@@ -219,7 +225,7 @@ func (r *round) all(ctx context.Context) error {
 	if len(left) > 0 {
 		r.note.Oldest = &left[0]
 	}
-	errs = append(errs, r.purge(ctx))
+	errs = append(errs, r.purge(ctx), r.survey(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -236,21 +242,48 @@ func (r *round) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	left := slices.DeleteFunc(slices.Clone(files), func(f engine.ArchiveFile) bool { return f.State >= engine.FileAnswers })
+	if err := r.clear(ctx, left); err != nil {
+		return err
+	}
 	for _, f := range files {
-		switch f.State {
-		case engine.FileBegun, engine.FileProved:
-			err = r.discard(ctx, f)
-		case engine.FileAnswers:
-			err = r.unload(ctx, f)
+		if f.State != engine.FileAnswers {
+			continue
 		}
-		if err != nil {
+		if err := r.unload(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// discard removes a file that answers for nothing. An object of its name that is another is left alone.
+// clear removes files that an earlier turn has left begun or proved. Beside files that the catalogue does not know, their objects stay: the
+// store may have been restored to the middle of a move, and its life after that may read them.
+func (r *round) clear(ctx context.Context, left []engine.ArchiveFile) error {
+	if len(left) == 0 {
+		return nil
+	}
+	strange, err := unknown(ctx, r.Store, r.Files)
+	if err != nil {
+		return err
+	}
+	drop := r.discard
+	if slices.ContainsFunc(strange, func(name string) bool { return path.Ext(name) == ".parquet" }) {
+		r.surveyed = time.Time{}
+		drop = func(ctx context.Context, f engine.ArchiveFile) error { return r.Store.StrikeFile(ctx, r.turn, f.Name) }
+	}
+	for _, f := range left {
+		if err := r.Store.RetireFile(ctx, r.turn, f.Name); err != nil { // else a commit that is still under way could make it answer
+			return err
+		}
+		if err := drop(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes a file that answers for nothing and never will. An object of its name that is another is left alone.
 func (r *round) discard(ctx context.Context, f engine.ArchiveFile) error {
 	err := verify(ctx, r.Files, f)
 	var damaged *blob.Damaged
@@ -328,7 +361,13 @@ func (r *round) move(ctx context.Context, day time.Time) error {
 	return nil
 }
 
+// discardAll removes files of this round that were not left a day, also when the turn is lost: nobody else looks for them then.
 func (r *round) discardAll(ctx context.Context, files []engine.ArchiveFile) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+		defer cancel()
+	}
 	var errs []error
 	for _, f := range files {
 		errs = append(errs, r.discard(ctx, f))

@@ -105,20 +105,12 @@ func (o *Office) Verify(ctx context.Context, after string) (v Verified, err erro
 		v.Next = f.Name
 	}
 	v.Next = ""
-	known, err := o.Store.ArchiveFiles(ctx, engine.FileFilter{}) // also what was begun meanwhile
-	if err != nil {
-		return v, err
+	strange, err := unknown(ctx, o.Store, o.Files)
+	for _, name := range strange {
+		v.Problems = append(v.Problems, Problem{name, "the catalogue does not know it: it is not Carillon's, was copied here, or was written after the backup that the database was restored from; other programs that read the folder count what it has"})
 	}
-	for _, prefix := range archive.Prefixes() {
-		err := blob.Each(ctx, o.Files, prefix, func(x blob.Info) error {
-			if !slices.ContainsFunc(known, func(f engine.ArchiveFile) bool { return f.Name == x.Name }) {
-				v.Problems = append(v.Problems, Problem{x.Name, "the catalogue does not know it: it is not Carillon's, or was copied here; other programs that read the folder count what it has"})
-			}
-			return nil
-		})
-		if err != nil {
-			return v, fmt.Errorf("%w: %w", engine.ErrArchive, err)
-		}
+	if err != nil {
+		return v, fmt.Errorf("%w: %w", engine.ErrArchive, err)
 	}
 	return v, nil
 }

@@ -179,9 +179,13 @@ func archived(t *testing.T, h Harness) {
 	if got := f.execution(good.ID); got.Status != job.Succeeded {
 		t.Errorf("%+v", got)
 	}
-	do(f.StrikeFile(f.ctx, turn, wrong.Name))
+	do(f.RetireFile(f.ctx, turn, wrong.Name))
+	do(f.RetireFile(f.ctx, turn, wrong.Name))
+	is(engine.FileFilter{}, "executions/a 1", "executions/b 0", "logs/a 1")
 	is(engine.FileFilter{Answering: true})
 	do(f.LeaveDay(f.ctx, turn, day))
+	is(engine.FileFilter{}, "executions/a 2", "executions/b 0", "logs/a 2")
+	do(f.StrikeFile(f.ctx, turn, wrong.Name))
 	is(engine.FileFilter{Answering: true}, "executions/a 2", "logs/a 2")
 	is(engine.FileFilter{Kind: engine.ArchivedLogs}, "logs/a 2")
 	is(engine.FileFilter{Day: tomorrow})

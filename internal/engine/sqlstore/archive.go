@@ -15,7 +15,7 @@ const (
 	noteTurnSQL     = "UPDATE archive_turn SET note = $1"
 	beginFileSQL    = "INSERT INTO archive_files (name, kind, state, day, part, rows, bytes, check_sum, hash, read_at, written_at) VALUES ($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING"
 	addShareSQL     = "INSERT INTO archive_shares (tenant, name, rows, first_at, last_at, made_from, made_until) VALUES ($1, $2, $3, $4, $5, $6, $7)"
-	moveFileSQL     = "UPDATE archive_files SET state = $3 WHERE name = $1 AND state = $2"
+	moveFileSQL     = "UPDATE archive_files SET state = $2 WHERE name = $1 AND state IN ($3, $4)"
 	strikeFileSQL   = "DELETE FROM archive_files WHERE name = $1"
 	strikeSharesSQL = "DELETE FROM archive_shares WHERE name = $1"
 	fileColumns     = "f.name, f.kind, f.state, f.day, f.part, f.rows, f.bytes, f.check_sum, f.hash, f.read_at, f.written_at"
@@ -104,22 +104,23 @@ func (s archive) BeginFile(ctx context.Context, t engine.ArchiveTurn, f engine.A
 
 // ProveFile says that a begun file is under its name.
 func (s archive) ProveFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileBegun, engine.FileProved)
+	return s.move(ctx, t, name, engine.FileProved, engine.FileBegun, engine.FileBegun)
 }
 
 // SettleFile says that nothing of what a file has is left in the store.
 func (s archive) SettleFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileAnswers, engine.FileSettled)
+	return s.move(ctx, t, name, engine.FileSettled, engine.FileAnswers, engine.FileAnswers)
 }
 
-// RetireFile makes a file answer no longer.
+// RetireFile makes a file answer no longer, or never.
 func (s archive) RetireFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileSettled, engine.FileBegun)
+	return s.move(ctx, t, name, engine.FileBegun, engine.FileSettled, engine.FileProved)
 }
 
-func (s archive) move(ctx context.Context, t engine.ArchiveTurn, name string, from, to engine.FileState) error {
+// move changes the state of a file that has one of two.
+func (s archive) move(ctx context.Context, t engine.ArchiveTurn, name string, to, from, or engine.FileState) error {
 	return s.write(ctx, "change a file of the archive", t, func(tx Tx) error {
-		n, err := tx.Exec(moveFileSQL, name, int(from), int(to))
+		n, err := tx.Exec(moveFileSQL, name, int(to), int(from), int(or))
 		if err != nil || n > 0 {
 			return err
 		}
