@@ -38,7 +38,7 @@ func (r *running) archive(ctx context.Context, db, all engine.Store) (blob.Store
 	if err != nil {
 		return nil, mistake(err)
 	}
-	p := &place{owners: all, db: db, name: "archive.place", what: "history archived by one server would be missing at the other"}
+	p := &place{owners: all, db: db, name: "archive.place", what: "history archived by one server would be missing at the other", mounted: at.Kind == location.Folder}
 	if p.Store, err = placeAt(at); err != nil {
 		return nil, mistake(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -108,10 +107,12 @@ type place struct {
 	same     bool   // it is the database, which they share in any case
 	name     string // under which they agree on it: its mark, and what it is for people
 	what     string // happens where they do not
+	mounted  bool   // it is a folder that is looked for at each use: its file system may be away
 	replaced func(before, now string) error
 
-	mu sync.Mutex
-	ok bool // guarded by mu
+	mu   sync.Mutex
+	ok   bool   // guarded by mu
+	mark string // likewise: of the place that they have agreed on
 }
 
 // check compares the mark of the place with the one that the servers over the database have agreed on. If no server runs that
@@ -126,7 +127,7 @@ func (p *place) check(ctx context.Context) error {
 	mark := "database"
 	if !p.same {
 		var err error
-		if mark, err = blob.Mark(ctx, p.Store); err != nil {
+		if mark, err = p.findMark(ctx); err != nil {
 			return err
 		}
 	}
@@ -137,8 +138,14 @@ func (p *place) check(ctx context.Context) error {
 	}
 	agreed, where, _ := strings.Cut(string(kept), " ")
 	if agreed == mark {
-		p.ok = true
-		return nil
+		if p.mounted && where != p.String() { // it was moved
+			err = p.db.Reshare(ctx, p.name, kept, []byte(mine))
+		}
+		p.ok, p.mark = err == nil, mark
+		return err
+	}
+	if string(kept) == unmarked { // nobody uses a place yet
+		return p.agreeOn(ctx, kept, mark, mine)
 	}
 	if present, ok := p.owners.(engine.Present); ok {
 		hosts, err := present.Present(ctx)
@@ -152,16 +159,22 @@ func (p *place) check(ctx context.Context) error {
 	if err := p.replaced(where, p.String()); err != nil {
 		return err
 	}
-	if err := p.db.Reshare(ctx, p.name, kept, []byte(mine)); err != nil {
+	return p.agreeOn(ctx, kept, mark, mine)
+}
+
+// agreeOn makes this the place of all servers, unless another server was faster with another.
+func (p *place) agreeOn(ctx context.Context, was []byte, mark, mine string) error {
+	if err := p.db.Reshare(ctx, p.name, was, []byte(mine)); err != nil {
 		return err
 	}
-	if kept, err = p.db.Share(ctx, p.name, []byte(mine)); err != nil {
+	kept, err := p.db.Share(ctx, p.name, []byte(mine))
+	if err != nil {
 		return err
 	}
 	if now, place, _ := strings.Cut(string(kept), " "); now != mark {
 		return &sharedElsewhere{p.String(), place, "another host", p.what}
 	}
-	p.ok = true
+	p.ok, p.mark = true, mark
 	return nil
 }
 
@@ -174,40 +187,8 @@ func (p *place) ready(ctx context.Context) error {
 	if errors.As(err, &others) {
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
-	return err
-}
-
-func (p *place) Put(ctx context.Context, o blob.Object, content io.ReaderAt) error {
-	if err := p.ready(ctx); err != nil {
+	if err != nil {
 		return err
 	}
-	return p.Store.Put(ctx, o, content)
-}
-
-func (p *place) Get(ctx context.Context, name string, from, n int64) (io.ReadCloser, error) {
-	if err := p.ready(ctx); err != nil {
-		return nil, err
-	}
-	return p.Store.Get(ctx, name, from, n)
-}
-
-func (p *place) Stat(ctx context.Context, name string) (blob.Info, error) {
-	if err := p.ready(ctx); err != nil {
-		return blob.Info{}, err
-	}
-	return p.Store.Stat(ctx, name)
-}
-
-func (p *place) List(ctx context.Context, prefix, after string, limit int) ([]blob.Info, error) {
-	if err := p.ready(ctx); err != nil {
-		return nil, err
-	}
-	return p.Store.List(ctx, prefix, after, limit)
-}
-
-func (p *place) Delete(ctx context.Context, name string) error {
-	if err := p.ready(ctx); err != nil {
-		return err
-	}
-	return p.Store.Delete(ctx, name)
+	return p.there(asking)
 }

@@ -24,7 +24,7 @@ func Mark(ctx context.Context, s Store) (string, error) {
 	for range 2 { // the second finds what the first has put, or another server
 		err := s.Put(ctx, o, bytes.NewReader(text))
 		if errors.Is(err, ErrExists) {
-			return readMark(ctx, s)
+			return ReadMark(ctx, s)
 		}
 		if err != nil {
 			return "", err
@@ -33,7 +33,8 @@ func Mark(ctx context.Context, s Store) (string, error) {
 	return "", fmt.Errorf("%w: %s replaces objects; it must refuse a conditional write (If-None-Match: *) to a name that is taken", ErrRefused, s)
 }
 
-func readMark(ctx context.Context, s Store) (string, error) {
+// ReadMark returns the mark of a place; ErrNotFound if it has none.
+func ReadMark(ctx context.Context, s Store) (string, error) {
 	const most = 200
 	r, err := s.Get(ctx, MarkName, 0, most)
 	if err != nil {
