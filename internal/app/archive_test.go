@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,4 +170,17 @@ func TestAnotherFolderForHistory(t *testing.T) {
 	m.do(err)
 	blobtest.Put(t, p, "executions/a", []byte("a"))
 	m.works(p)
+}
+
+// Commands reach no folder that has data of all tenants.
+func TestCommandsDoNotReachWhatBelongsToTheServer(t *testing.T) {
+	t.Parallel()
+	r := &running{}
+	r.Config.Blobs.URL, r.Config.Archive.URL, r.Config.Replicate.URL = "file:/srv/blobs", "file:/srv/history", "file:/srv/replica"
+	hidden := r.private()
+	for _, folder := range []string{"/srv/blobs", "/srv/history", "/srv/replica"} {
+		if !slices.Contains(hidden, folder) {
+			t.Errorf("%s is not hidden: %v", folder, hidden)
+		}
+	}
 }
