@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -113,6 +114,9 @@ func (s *Operations) toFill(ctx context.Context, ps *plans, j job.Job, f filling
 	t := &timetable{s: s.jobs, j: j, ps: ps, always: true}
 	if err := t.read(ctx, from, f.To, schedule.MaxPreview); err != nil {
 		return nil, from, err
+	}
+	if f.OnlyMissing && len(t.unread) > 0 {
+		return nil, from, fmt.Errorf("find what has run between %s and %s: %w: %s", from.Format(time.RFC3339), t.end.Format(time.RFC3339), engine.ErrArchive, strings.Join(t.unread, ", "))
 	}
 	var out []time.Time
 	for _, x := range t.planned {

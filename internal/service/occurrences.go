@@ -162,6 +162,7 @@ type timetable struct {
 	last    time.Time               // nothing is planned from then on; zero: unknown
 	records map[int64]job.Execution // by the microsecond they are scheduled at
 	long    []job.Execution         // records of several instants
+	unread  []string                // archived files that cannot be read: there may be more records
 	end     time.Time               // what is read is all before it
 	always  bool                    // including what the schedule would have fired before the job was created
 }
@@ -172,7 +173,7 @@ func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
 	if err := t.plan(ctx, from, to, n); err != nil {
 		return err
 	}
-	t.records, t.long = map[int64]job.Execution{}, nil
+	t.records, t.long, t.unread = map[int64]job.Execution{}, nil, nil
 	f := engine.ExecutionFilter{Tenant: t.j.Tenant, Job: t.j.ID, From: from, Until: t.end}
 	page := engine.Page{Limit: 1000, Uncounted: true}
 	for read := 0; ; {
@@ -183,6 +184,7 @@ func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
 		for _, e := range found.Executions {
 			t.note(e)
 		}
+		t.unread = append(t.unread, found.Unread...)
 		read += len(found.Executions)
 		if page.Cursor = found.Next; page.Cursor == "" {
 			break

@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ type diary struct {
 	keeping
 	j       job.Job
 	records []job.Execution
+	unread  []string
 }
 
 func (d *diary) Job(context.Context, tenant.ID, engine.Ref) (job.Job, error) { return d.j, nil }
@@ -34,7 +37,7 @@ func (d *diary) FindExecutions(_ context.Context, f engine.ExecutionFilter, p en
 		}
 	}
 	slices.SortFunc(out, func(a, b job.Execution) int { return b.ScheduledAt.Compare(a.ScheduledAt) })
-	var page engine.ExecutionPage
+	page := engine.ExecutionPage{Unread: d.unread}
 	skip := 0
 	fmt.Sscan(p.Cursor, &skip)
 	out = out[skip:]
@@ -166,6 +169,30 @@ func TestBackfillCounts(t *testing.T) {
 	d.j.Schedule = job.Schedule{Type: job.Cron, Cron: "* * * * * *"}
 	if _, err := s.CountBackfill(t.Context(), tenant.Local(), engine.Ref{}, ten); !isInvalid(err) {
 		t.Errorf("too many: %v", err)
+	}
+}
+
+// A time that may have run, according to a file that cannot be read, is not fired again: the backfill is refused, and one that is under way
+// waits. One of all times needs to know nothing.
+func TestABackfillBesideHistoryThatCannotBeRead(t *testing.T) {
+	d, s := newDiary(january(20).Add(time.Hour))
+	d.unread = []string{"executions/x.parquet"}
+	ten := Backfill{From: january(1), To: january(11), OnlyMissing: true}
+	_, count := s.CountBackfill(t.Context(), tenant.Local(), engine.Ref{}, ten)
+	_, _, begin := s.BeginBackfill(t.Context(), tenant.Local(), engine.Ref{}, ten, 0, Once[job.Operation]{})
+	r := &Runner{s: s.Operations}
+	x := &run{from: ten.From, fill: filling{From: ten.From, To: ten.To, OnlyMissing: true, job: d.j.ID}}
+	for doing, err := range map[string]error{"count": count, "begin": begin, "go on": r.listFill(t.Context(), x)} {
+		if !errors.Is(err, engine.ErrArchive) || !strings.Contains(err.Error(), "executions/x.parquet") {
+			t.Errorf("%s: %v", doing, err)
+		}
+	}
+	if len(x.next) > 0 || x.last {
+		t.Errorf("it goes on with %v", x.next)
+	}
+	ten.OnlyMissing = false
+	if n, err := s.CountBackfill(t.Context(), tenant.Local(), engine.Ref{}, ten); n != 9 || err != nil {
+		t.Errorf("all: %d, %v", n, err)
 	}
 }
 
