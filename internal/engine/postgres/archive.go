@@ -152,7 +152,8 @@ func complete(ctx context.Context, tx pgx.Tx, fs []engine.Finished, to engine.Da
 // LeaveDay makes the proved files of a day answer for its executions, and drops these.
 func (s *upkeep) LeaveDay(ctx context.Context, t engine.ArchiveTurn, day time.Time) error {
 	return s.aside(ctx, "drop a day of history", func(ctx context.Context, c *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		// What is counted must be of after the lock, so not of the transaction's first snapshot, which another default would give.
+		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			on := transaction{ctx, tx, s.database}
 			if err := sqlstore.HoldTurn(on, t); err != nil {
 				return err

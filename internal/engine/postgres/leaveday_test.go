@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,15 +29,7 @@ func TestADeadLetterThatGoesWhileItsDayLeaves(t *testing.T) {
 			dies := failure(as[1])
 			dies.Then = job.Transition{Move: job.Died, Status: job.Failed, Tries: 3}
 			must[[]job.Verdict](t)(s.Finish(ctx, []job.Finish{success(as[0]), dies}))
-			good := must[job.Execution](t)(s.Execution(ctx, tenant.Default, as[0].Execution))
-			turn := must[engine.ArchiveTurn](t)(s.TakeArchive(ctx, [16]byte{1}, time.Hour))
-			day := good.FinishedAt.Truncate(24 * time.Hour)
-			file := engine.ArchiveFile{
-				Name: "executions/a", Kind: engine.ArchivedExecutions, Day: day, Rows: 1, Bytes: 1, Check: (&engine.Finished{Execution: good}).Check(), ReadAt: good.FinishedAt, WrittenAt: good.FinishedAt,
-			}
-			if err := errors.Join(s.BeginFile(ctx, turn, file), s.ProveFile(ctx, turn, file.Name)); err != nil {
-				t.Fatal(err)
-			}
+			turn, day := written(t, s, as[0].Execution)
 			mine, other := direct(t, s), direct(t, s)
 			exec(t, mine, gate)
 			exec(t, mine, "BEGIN")
@@ -55,6 +48,52 @@ func TestADeadLetterThatGoesWhileItsDayLeaves(t *testing.T) {
 			}
 			if _, look := s.Execution(ctx, tenant.Default, as[0].Execution); errors.Is(look, engine.ErrNotFound) != (err == nil) {
 				t.Errorf("the day left: %v, and the other execution: %v", err, look)
+			}
+		})
+	}
+}
+
+// written begins the turn of a mover that has written a file of one execution, and returns its day.
+func written(t *testing.T, s *Store, id job.ExecutionID) (engine.ArchiveTurn, time.Time) {
+	t.Helper()
+	e := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, id))
+	turn := must[engine.ArchiveTurn](t)(s.TakeArchive(t.Context(), [16]byte{1}, time.Hour))
+	file := engine.ArchiveFile{
+		Name: "executions/a", Kind: engine.ArchivedExecutions, Day: e.FinishedAt.Truncate(24 * time.Hour), Rows: 1, Bytes: 1,
+		Check: (&engine.Finished{Execution: e}).Check(), ReadAt: e.FinishedAt, WrittenAt: e.FinishedAt,
+	}
+	if err := errors.Join(s.BeginFile(t.Context(), turn, file), s.ProveFile(t.Context(), turn, file.Name)); err != nil {
+		t.Fatal(err)
+	}
+	return turn, file.Day
+}
+
+// A day whose executions were read stays if another was committed before its table was locked, whatever isolation the database has by default.
+func TestAnExecutionThatEndsWhileItsDayLeaves(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"read committed", "repeatable read"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			ctx, s := t.Context(), fresh(t)
+			as := leaseMany(t, s, 1)
+			must[[]job.Verdict](t)(s.Finish(ctx, []job.Finish{success(as[0])}))
+			turn, day := written(t, s, as[0].Execution)
+			mine, other := direct(t, s), direct(t, s)
+			exec(t, mine, fmt.Sprintf(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_isolation = %%L', current_database(), '%s'); END $$`, isolation))
+			exec(t, mine, "BEGIN")
+			late := job.ExecutionID{15: 1}
+			exec(t, mine, "INSERT INTO executions SELECT (jsonb_populate_record(e, jsonb_build_object('id', $1::uuid))).* FROM executions e", [16]byte(late))
+			left := make(chan error)
+			go func() { left <- s.LeaveDay(ctx, turn, day) }()
+			untilOneWaits(t, other)
+			exec(t, mine, "COMMIT")
+			if err := <-left; !errors.Is(err, engine.ErrConflict) {
+				t.Errorf("the day left: %v", err)
+			}
+			for _, id := range []job.ExecutionID{as[0].Execution, late} {
+				if _, err := s.Execution(ctx, tenant.Default, id); err != nil {
+					t.Errorf("%v: %v", id, err)
+				}
 			}
 		})
 	}
