@@ -80,7 +80,7 @@ func (r *round) forget(ctx context.Context, f engine.ArchiveFile) error {
 		err := archive.IDs(blob.NewAt(ctx, r.Files, f.Name, f.Bytes), f.Bytes, dropAtOnce, func(ids []job.ExecutionID) error {
 			return r.Store.DropArchived(ctx, ids, r.Clock.Now())
 		})
-		if err != nil && (ctx.Err() != nil || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)) {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrRefused) || errors.Is(err, engine.ErrUnavailable)) {
 			return err
 		}
 	}
