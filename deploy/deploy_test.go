@@ -369,7 +369,7 @@ func TestUtilisationOfEachWorkerIsAPanel(t *testing.T) {
 	}
 }
 
-// The chart scales as SPEC R12 asks without being told: 3 to 20 workers, one for 10 that wait, more after 30 s, fewer after 300 s.
+// Once it is told how to (worker.autoscaling.kind), the chart scales as SPEC R12 asks: 3 to 20 workers, one for 10 that wait, more after 30 s, fewer after 300 s.
 func TestTheChartsDefaultsOfScaling(t *testing.T) {
 	var values struct {
 		Worker struct {
