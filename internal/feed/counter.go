@@ -85,18 +85,12 @@ func (c *Counter) started(as []job.Attempt) {
 	}
 }
 
-// finished counts executions that ended, or are retried. of returns their owners, as far as known.
-func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.ExecutionID]owner) {
+// finished counts those finishes that are news: executions that ended, or are retried. of are their owners, as far as known.
+func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, news []int, of map[job.Lease]owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
-	for i, v := range vs {
-		if !v.Accepted || i >= len(fs) {
-			continue
-		}
-		if _, held := of[v.Execution]; v.Repeated && !held {
-			continue // it was counted when it was applied; if that answer was lost, it is still held here
-		}
+	for _, i := range news {
 		then := fs[i].Came(&vs[i])
 		e := end{id: fs[i].Outcome.Execution, at: now, status: then.Status, why: fs[i].Outcome.Error}
 		switch s := e.status; {
@@ -110,7 +104,7 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 		case s != job.Cancelled:
 			continue
 		}
-		if o, ok := of[e.id]; ok {
+		if o, ok := of[fs[i].Outcome.Lease]; ok {
 			e.in(c.tallies.minute("", now))
 			c.tallies.of(o, &e)
 		} else {

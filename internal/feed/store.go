@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,13 @@ type Store struct {
 	hub     *Hub
 
 	mu   sync.Mutex
-	held map[job.ExecutionID]owner // guarded by mu: owners of executions leased here
+	held map[job.ExecutionID]held // guarded by mu: what is leased here
+}
+
+// held is a lease that was given here.
+type held struct {
+	token job.Token
+	owner owner
 }
 
 // heldMost limits how many leases are remembered; for others the store is asked.
@@ -27,7 +34,7 @@ const heldMost = 200_000
 
 // Over wraps a store.
 func Over(store engine.Store, c *Counter, h *Hub) *Store {
-	return &Store{Store: store, counter: c, hub: h, held: map[job.ExecutionID]owner{}}
+	return &Store{Store: store, counter: c, hub: h, held: map[job.ExecutionID]held{}}
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
@@ -176,7 +183,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 	return as, nil
 }
 
-// remember records the owners of leased executions.
+// remember records leases and whose executions they are of.
 func (s *Store) remember(as []job.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,19 +192,19 @@ func (s *Store) remember(as []job.Attempt) {
 	}
 	for i := range as {
 		a := &as[i]
-		s.held[a.Execution] = ownerOf(a.Execution, a.Tenant, a.Job, a.Trigger, a.ScheduledAt)
+		s.held[a.Execution] = held{a.Token, ownerOf(a.Execution, a.Tenant, a.Job, a.Trigger, a.ScheduledAt)}
 	}
 }
 
-// owners returns the remembered owners of executions.
-func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown []job.Lease) {
-	of = make(map[job.ExecutionID]owner, len(fs))
+// owners returns the owners of executions whose leases are remembered.
+func (s *Store) owners(fs []job.Finish) (of map[job.Lease]owner, unknown []job.Lease) {
+	of = make(map[job.Lease]owner, len(fs))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range fs {
 		l := fs[i].Outcome.Lease
-		if o, ok := s.held[l.Execution]; ok {
-			of[l.Execution] = o
+		if h, ok := s.held[l.Execution]; ok && h.token == l.Token {
+			of[l] = h.owner
 		} else {
 			unknown = append(unknown, l)
 		}
@@ -205,13 +212,33 @@ func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown [
 	return of, unknown
 }
 
-// forget drops leases that have ended.
-func (s *Store) forget(vs []job.Verdict) {
+// forget drops leases that have ended. Another of the same execution may have begun since.
+func (s *Store) forget(fs []job.Finish) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range vs {
-		delete(s.held, v.Execution)
+	for i := range fs {
+		l := fs[i].Outcome.Lease
+		if s.held[l.Execution].token == l.Token {
+			delete(s.held, l.Execution)
+		}
 	}
+}
+
+// news returns which results are to be counted and told of: those that were applied just now, and repeated ones whose
+// first answer was lost on its way from the store, which are still held here. Each lease ends once.
+func news(fs []job.Finish, vs []job.Verdict, of map[job.Lease]owner) []int {
+	out := make([]int, 0, len(vs))
+	for i := range vs {
+		if !vs[i].Accepted {
+			continue
+		}
+		l := fs[i].Outcome.Lease
+		if _, ok := of[l]; vs[i].Repeated && (!ok || slices.ContainsFunc(out, func(k int) bool { return fs[k].Outcome.Lease == l })) {
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
 }
 
 // Finish applies transitions.
@@ -247,17 +274,19 @@ func (s *Store) finish(ctx context.Context, fs []job.Finish, call func() ([]job.
 	if err != nil {
 		return vs, err
 	}
-	s.counter.finished(fs, vs, of)
-	s.forget(vs)
+	fresh := news(fs, vs, of)
+	s.counter.finished(fs, vs, fresh, of)
+	s.forget(fs)
 	if !s.hub.Heard() {
 		return vs, nil
 	}
-	for i, v := range vs {
-		o, ok := of[v.Execution]
-		if !ok && !v.Repeated { // which was reported
+	for _, i := range fresh {
+		v := vs[i]
+		o, ok := of[fs[i].Outcome.Lease]
+		if !ok {
 			o, ok = told[v.Execution]
 		}
-		if !ok || !v.Accepted {
+		if !ok {
 			continue
 		}
 		what, status := "finished", fs[i].Came(&vs[i]).Status

@@ -211,14 +211,14 @@ type Verdict struct {
 	Execution ExecutionID
 	Accepted  bool
 	Reason    string      // why it was refused
-	Ended     Status      // how its execution ended, where that is not as the finish says; 0: it is
+	Ended     Status      // how its execution ended, or that it continues, where that is not as the finish says; 0: it is
 	Repeated  bool        // it is accepted since it was applied before, and changed nothing
 	Run       ExecutionID // of the run of a workflow that the execution belonged to and that must hear of its end; zero: none
 	Tokens    bool        // jobs that depend on its job must hear of its end
 }
 
 // Came returns the status after an applied finish: the finish's own, unless its execution was to continue but ended,
-// because meanwhile its job was deleted or it was asked to stop.
+// because meanwhile its job was deleted or it was asked to stop. A repeated finish came to what it did the first time.
 func (f *Finish) Came(v *Verdict) Transition {
 	t := f.Then
 	if v.Ended == 0 {
@@ -232,6 +232,10 @@ func (f *Finish) Came(v *Verdict) Transition {
 		t.Move = Late
 	case Expired:
 		t.Move = Expire
+	case Retrying:
+		t.Move = Again
+	case Pending:
+		t.Move = Snoozed
 	default:
 		t.Move = Died
 	}

@@ -26,8 +26,13 @@ func Judge(p Past, f *Finish) Verdict {
 		v.Reason = RefusedStale
 	default:
 		v.Accepted, v.Repeated = true, true
-		if p.Status.Final() && p.Status != f.Then.Status {
+		switch then := f.Then.Status; {
+		case p.Status.Final() && p.Status != then:
 			v.Ended = p.Status
+		case p.Status == 0 && then.Final() && p.Failed:
+			v.Ended = Retrying
+		case p.Status == 0 && then.Final() && p.Snoozed:
+			v.Ended = Pending
 		}
 	}
 	return v

@@ -46,5 +46,23 @@ func TestJudge(t *testing.T) {
 	v := Judge(over, &Finish{Outcome: Outcome{Status: OutcomeFailed}, Then: Transition{Status: Retrying}, Worker: a})
 	if v.Ended != Failed {
 		t.Errorf("what was to be tried again, and ended: %+v", v)
+	} // A server that no longer sees the lease can only decide on an end.
+	dies := Transition{Move: Died, Status: Failed}
+	for says, c := range map[OutcomeStatus]struct {
+		past Past
+		want Transition
+	}{
+		OutcomeFailed:  {failed, Transition{Move: Again, Status: Retrying}},
+		OutcomeSnoozed: {Past{Tenant: "t", Snoozed: true, Holder: a}, Transition{Move: Snoozed, Status: Pending}},
+	} {
+		f := &Finish{Outcome: Outcome{Status: says}, Then: dies, Worker: a}
+		v := Judge(c.past, f)
+		if got := f.Came(&v); got != c.want {
+			t.Errorf("%v, which continued, came to %+v, want %+v", says, got, c.want)
+		}
+	}
+	f := &Finish{Outcome: Outcome{Status: OutcomeFailed}, Then: dies, Worker: a}
+	if v := Judge(over, f); f.Came(&v) != dies {
+		t.Errorf("the last failure came to %+v", f.Came(&v))
 	}
 }
