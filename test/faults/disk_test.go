@@ -109,6 +109,45 @@ func fullDisk(t *testing.T, where, dir string) {
 	in.settle(history{})
 }
 
+// Where nothing is written, too, /readyz says within 4 s that the disk is full, and that it no longer is.
+func TestAFullDiskIsNamedWithinFourSeconds(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a small disk is made with tmpfs")
+	}
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		dir := smallDisk(t, "24m")
+		fullAtRest(t, "sqlite:"+filepath.Join(dir, "c.db"), dir)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		dir := smallDisk(t, "48m")
+		db := newServer(t, newFolder(t))
+		fullAtRest(t, db.databaseOn(dir), dir)
+	})
+}
+
+func fullAtRest(t *testing.T, where, dir string) {
+	in := install(t, where, "api,scheduler")
+	s := in.serve("")
+	harness.Eventually(t, 20*time.Second, "it to be ready", s.Ready)
+	for range 2 {
+		free := fill(t, dir)
+		said := ""
+		harness.Eventually(t, 4*time.Second, "/readyz to name the full disk", func() bool {
+			code, text, err := s.Ask("GET", "/readyz", "")
+			said = text
+			return err == nil && code == 503
+		})
+		if !strings.Contains(said, "disk is full") {
+			t.Errorf("/readyz says %s", said)
+		}
+		free()
+		harness.Eventually(t, 4*time.Second, "it to be ready again", s.Ready)
+	}
+}
+
 // refused returns how often a client was sent away for now.
 func (c *clients) refused() (n int) {
 	c.mu.Lock()

@@ -61,6 +61,8 @@ type database struct {
 	noCopy    atomic.Bool            // row-level security, even if ineffective, keeps it from COPY
 	ready     atomic.Bool            // the schema is known to be this version's
 	full      atomic.Bool            // a write found the disk full, and none has succeeded since
+	// roomAt is when a ping last found room on the disk.
+	roomAt atomic.Pointer[time.Time]
 	// swept is the token up to which Tidy has examined the directory: long-held leases must not keep it from later
 	// ones.
 	swept atomic.Int64
@@ -238,16 +240,19 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// Ping reports whether the server answers, takes writes and has this version's schema, and, after a write that found
-// the disk full, whether there is room again.
+// Ping reports whether the server answers, takes writes and has this version's schema. It also checks now and then, and
+// after a write that found the disk full, whether there is room.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.full.Load() {
-		if err := s.write(ctx, "ping", room); isCode(err, diskFull) {
+	last := s.roomAt.Load()
+	if s.full.Load() || last == nil || time.Since(*last) >= roomEvery {
+		if err := s.ask(ctx, "ping", room); isCode(err, diskFull) {
+			s.full.Store(true) // checked at each ping until there is room
 			return fmt.Errorf("ping: %w: %w", engine.ErrNoRoom, err)
-		} else if err != nil {
-			return err
-		}
-		s.full.Store(false)
+		} else if err == nil {
+			now := time.Now()
+			s.roomAt.Store(&now)
+			s.full.Store(false)
+		} // otherwise something else is wrong, and what follows tells
 	}
 	return s.ask(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
 		var standby, readOnly bool
@@ -264,15 +269,23 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// room fails if there is no room for a megabyte. It leaves nothing behind.
+// roomEvery is how often a ping checks for space if no write has failed. Probes give up after some 5 s.
+const roomEvery = 3 * time.Second
+
+// room fails if there is no room for a megabyte where the database's tables are. The rows go to a temporary file, as
+// they exceed what may be in memory: no table and no log is written, and nothing is left behind.
 func room(ctx context.Context, c *pgxpool.Conn) error {
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	_, err = tx.Exec(ctx, "CREATE TEMP TABLE carillon_room AS SELECT gen_random_uuid() FROM generate_series(1, 25000)")
-	return err
+	for _, sql := range []string{"SET LOCAL work_mem = '64kB'", "SET LOCAL temp_tablespaces = ''", "SELECT count(*) FROM generate_series(1, 50000)"} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close closes all connections once their current calls are done.

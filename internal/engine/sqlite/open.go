@@ -334,7 +334,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // roomEvery is how often a ping checks for space if no write has failed: for a server that writes nothing for a
 // while.
-const roomEvery = 10 * time.Second
+const roomEvery = 3 * time.Second
 
 // roomError maps the error of a file that could not be written beside the database; nil: it is not about the disk.
 func roomError(err error) (why, is error) {

@@ -287,7 +287,8 @@ func TestPingLooksForRoom(t *testing.T) {
 	}
 	s := fresh(t)
 	for range 2 {
-		s.roomAt.Store(nil) // as after roomEvery
+		before := time.Now().Add(-3 * time.Second)
+		s.roomAt.Store(&before)
 		if err := os.Symlink("/dev/full", s.path+".room"); err != nil {
 			t.Fatal(err)
 		}
