@@ -6,8 +6,8 @@
 //	enqueue.Insert(ctx, tx, enqueue.Options{}, client.JobRequest{Name: "receipt", …})
 //	tx.Commit(ctx)
 //
-// Requests are validated as by the API, and stored as by a server; the commit wakes the servers, so that the job
-// starts without waiting for the next poll. Nothing is sent over HTTP and no API key is needed: anyone who may write
+// Requests are validated as by the API, and stored as by a server. Servers find the job when they next look; to start it
+// at once, call Wake after the commit, or set Options.NotifyInCommit. Nothing is sent over HTTP and no API key is needed: anyone who may write
 // to the database may create jobs of any tenant.
 //
 // The package never commits, never rolls back, and leaves the settings of the transaction as they were. Where Insert
