@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -35,6 +37,39 @@ func TestWhatIsOverruled(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got[name], want)
 		}
 	}
+}
+
+// A job that was created for an instant in the past counts from when it could first fire.
+func TestEndToEndOfAJobInThePast(t *testing.T) {
+	m := telemetry.NewMetrics("test")
+	now := time.Now()
+	id := uuid.Must(uuid.NewV7())
+	a := job.Attempt{
+		Lease: job.Lease{Execution: job.ExecutionID(id), Token: 1}, Job: job.ID(id), Trigger: job.BySchedule,
+		ScheduledAt: now.AddDate(-3, 0, 0), DueAt: now, LeasedAt: now, StartedAt: now,
+	}
+	inner := &instant{as: []job.Attempt{a}, vs: []job.Verdict{{Execution: a.Execution, Accepted: true}}}
+	s := telemetry.Over(inner, clock.System{}, m, nil)
+	if _, err := s.Lease(t.Context(), nil, engine.Fence{}); err != nil {
+		t.Fatal(err)
+	}
+	done := job.Finish{Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeSucceeded}, Then: job.Transition{Move: job.Done, Status: job.Succeeded}}
+	if _, err := s.Finish(t.Context(), []job.Finish{done}); err != nil {
+		t.Fatal(err)
+	}
+	fs, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fs {
+		if f.GetName() == "carillon_end_to_end_seconds" {
+			if h := f.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() > 60 {
+				t.Errorf("%d took %v s in all", h.GetSampleCount(), h.GetSampleSum())
+			}
+			return
+		}
+	}
+	t.Error("there is no such metric")
 }
 
 // counters are the counters of a server, by name and the value of their label.

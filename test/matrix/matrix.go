@@ -1,7 +1,9 @@
 // Package matrix lists the faults that Carillon must survive, and the tests that prove it.
 //
-// The list is written into docs/internals/proof.md. The tests of this package fail when a row names a test that does
-// not exist, when a row has tests on one store only and does not say why, and when the document is out of date.
+// It lists, too, what a review of the product found broken, and the tests that hold it since.
+//
+// The lists are written into docs/internals/proof.md and review.md. The tests of this package fail when a row names a test that does
+// not exist, when a row has tests on one store only and does not say why, and when a document is out of date.
 package matrix
 
 // Row is one fault. Its number is that in the list of faults, which tests name in their comments.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/internals/proof.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/internals anew")
 
 // root is the folder of the repository.
 var root = filepath.Join("..", "..")
@@ -56,7 +56,11 @@ func (x Test) find(both bool) error {
 	if err != nil {
 		return err
 	}
-	_, body, found := strings.Cut(src, "\nfunc "+name+"(t *testing.T) {\n")
+	kind := "(t *testing.T)"
+	if strings.HasPrefix(name, "Fuzz") {
+		kind = "(f *testing.F)"
+	}
+	_, body, found := strings.Cut(src, "\nfunc "+name+kind+" {\n")
 	if !found {
 		return fmt.Errorf("%s has no test %s", x.Package, name)
 	}
@@ -141,11 +145,6 @@ func TestAWrongRowIsNoticed(t *testing.T) {
 	}
 }
 
-const (
-	begins = "<!-- faults: begin, written by go test ./test/matrix -update -->\n"
-	ends   = "<!-- faults: end -->\n"
-)
-
 // names returns how the document names tests.
 func names(ts []Test) string {
 	var all []string
@@ -175,7 +174,23 @@ func (r Row) cell() string {
 
 // The table in docs/internals/proof.md is that of the code.
 func TestTheDocsListTheRows(t *testing.T) {
-	path := filepath.Join(root, "docs", "internals", "proof.md")
+	var table strings.Builder
+	fmt.Fprint(&table, "| row | fault | tests | why not on both stores | not proved |\n| --- | --- | --- | --- | --- |\n")
+	for _, r := range Rows {
+		fmt.Fprintf(&table, "| %d | %s | %s | %s | %s |\n", r.Number, r.Fault, r.cell(), r.Why, r.Missing)
+	}
+	written(t, "faults", table.String(), "test/matrix/table.go")
+}
+
+// pages are the documents with tables that this package writes, by what they are called there.
+var pages = map[string]string{"faults": "proof.md", "review": "review.md"}
+
+// written checks that the named part of a document is what the code says; -update writes it.
+func written(t *testing.T, part, text, source string) {
+	t.Helper()
+	begins := "<!-- " + part + ": begin, written by go test ./test/matrix -update -->\n"
+	ends := "<!-- " + part + ": end -->\n"
+	path := filepath.Join(root, "docs", "internals", pages[part])
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -185,18 +200,13 @@ func TestTheDocsListTheRows(t *testing.T) {
 	if !ok || !also {
 		t.Fatalf("%s has no place for the table, between %q and %q", path, begins, ends)
 	}
-	var table strings.Builder
-	fmt.Fprint(&table, "| row | fault | tests | why not on both stores | not proved |\n| --- | --- | --- | --- | --- |\n")
-	for _, r := range Rows {
-		fmt.Fprintf(&table, "| %d | %s | %s | %s | %s |\n", r.Number, r.Fault, r.cell(), r.Why, r.Missing)
-	}
-	if table.String() == was {
+	if text == was {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table of faults in %s is not that of test/matrix/table.go: go test ./test/matrix -update writes it", path)
+		t.Fatalf("what %s says is not what %s says: go test ./test/matrix -update writes it", path, source)
 	}
-	if err := os.WriteFile(path, []byte(before+begins+table.String()+ends+after), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(before+begins+text+ends+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
