@@ -67,7 +67,7 @@ var security = []Point{
 
 var behaviour = []Point{
 	{Promise: "Every attempt is listed, also one that runs and one that succeeded", Tests: slices.Concat(in(api, "TestAttemptsAreAllListed"), suite("every attempt"))},
-	{Promise: "What waits is counted exactly, above a million too", Tests: slices.Concat(in(dispatch, "TestLoadsAreExact", "TestACountOutlastsWhoAsksForIt"), in(onSQLite, "TestDueAtScale"), in(onPG, "TestDueAtScale", "TestDueIsCountedInPieces"))},
+	{Promise: "What waits is counted exactly, above a million too", Tests: slices.Concat(in(dispatch, "TestLoadsAreExact", "TestACountOutlastsWhoAsksForIt"), in(onSQLite, "TestDueAtScale"), in(onPG, "TestDueAtScale", "TestDueIsCountedInPieces", "TestCensusOfVeryMuch"))},
 	{Promise: "A delay counts from when a job could first fire: one that is created for the past is not late by years", Tests: slices.Concat(in(api, "TestAJobInThePastIsNotLate"), in(core, "TestDelays"), in(telemetry, "TestEndToEndOfAJobInThePast"))},
 	{Promise: "Backfilled and caught-up instants have outcomes of their own, also while they wait", Tests: in(service, "TestOccurrences", "TestOccurrencesThatHaveNotStarted")},
 	{Promise: "Deleting a job can end what runs; `/health` answers; API paths at the root lead to the API", Tests: slices.Concat(in(api, "TestDeletingAJobCanStopWhatRuns", "TestPathsOfTheAPIAtTheRoot"), in("internal/cli", "TestDeletingAJobThatRuns")), Missing: "the dashboard's own button: its tests are not Go's"},
