@@ -59,8 +59,9 @@ func (r *running) shipper() (*replica.Shipper, error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
+	_, mounted := place.(*folder.Store)
 	return replica.New(replica.Config{
-		Place: place, Folder: path + spoolEnding, Every: c.Interval, Snapshots: c.Snapshots, Keep: c.Keep, Spool: int64(c.SpoolMB) << 20,
+		Place: place, Mounted: mounted, Folder: path + spoolEnding, Every: c.Interval, Snapshots: c.Snapshots, Keep: c.Keep, Spool: int64(c.SpoolMB) << 20,
 		Host: hostname(), Version: Version, Log: r.log,
 	})
 }

@@ -40,12 +40,16 @@ func (r *rig) now() time.Time {
 // flaky is a place that can be made to fail.
 type flaky struct {
 	blob.Store
-	away error
+	away   error
+	before func(name string) // an object is stored
 }
 
 func (f *flaky) Put(ctx context.Context, o blob.Object, content io.ReaderAt) error {
 	if f.away != nil {
 		return f.away
+	}
+	if f.before != nil {
+		f.before(o.Name)
 	}
 	return f.Store.Put(ctx, o, content)
 }
@@ -67,7 +71,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	var err error
 	r.s, err = New(Config{
-		Place: r.place, Folder: r.path + "-replica", Every: time.Millisecond, Snapshots: 24 * time.Hour, Keep: 72 * time.Hour, Spool: 64 << 20, Host: "host", Version: "test",
+		Place: r.place, Mounted: strings.HasPrefix(r.place.String(), "file:"), Folder: r.path + "-replica", Every: time.Millisecond, Snapshots: 24 * time.Hour, Keep: 72 * time.Hour, Spool: 64 << 20, Host: "host", Version: "test",
 		Log: slog.New(slog.DiscardHandler), Now: r.now,
 	})
 	if err == nil {
@@ -602,10 +606,11 @@ func TestRetention(t *testing.T) {
 	r.must(Want{}, r.n)
 }
 
-// TestAPlaceThatWasEmptied has somebody delete everything.
+// TestAPlaceThatWasEmptied has somebody delete everything, in a place that cannot be away as a folder can.
 func TestAPlaceThatWasEmptied(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.s.cfg.Mounted = false
 	r.write(1)
 	r.step()
 	if err := os.RemoveAll(strings.TrimPrefix(r.place.String(), "file:")); err != nil {
@@ -623,11 +628,39 @@ func TestAPlaceThatWasEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
+	r.s.cfg.Mounted = false
 	r.write(1)
 	for range 3 {
 		r.step()
 	}
 	r.must(Want{}, 3)
+}
+
+// TestAFolderThatWasEmptied has somebody delete everything in a folder, and say that it is meant.
+func TestAFolderThatWasEmptied(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.write(1)
+	r.step()
+	r.step()
+	if err := os.RemoveAll(r.mount().root); err != nil {
+		t.Fatal(err)
+	}
+	r.write(1)
+	r.step()
+	if err := r.s.Status().Failing; !errors.Is(err, errAway) || !strings.Contains(err.Error(), "place.json") {
+		t.Fatalf("got %v", err)
+	}
+	r.stop()
+	if err := os.Remove(r.path + "-replica/place.json"); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	for range 3 {
+		r.step()
+	}
+	r.status(0, 1, 1)
+	r.must(Want{}, 2)
 }
 
 // TestUnfinishedSnapshots sees that what was left of them is deleted once it is old.

@@ -20,9 +20,16 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 	s.mu.Lock()
 	had := !gen.snapshot.IsZero()
 	s.mu.Unlock()
-	v, err := Look(ctx, s.cfg.Place)
+	var v *Survey
+	err := s.there(ctx)
+	if err == nil {
+		v, err = Look(ctx, s.cfg.Place)
+	}
 	if err == nil {
 		err = v.prune(ctx, s.created, s.cfg.Now().Add(-s.cfg.Keep), gen.id)
+	}
+	if err == nil {
+		err = s.there(ctx) // if not, it may have left before Look
 	}
 	if err != nil && ctx.Err() == nil {
 		s.failed(err)

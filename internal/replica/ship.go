@@ -19,6 +19,7 @@ import (
 // Config says what to ship where.
 type Config struct {
 	Place     blob.Store
+	Mounted   bool          // the place is a folder, which is an empty one while its file system is not mounted
 	Folder    string        // for what is not stored yet; it is beside the store, so that a crash leaves both
 	Every     time.Duration // how often segments are cut
 	Snapshots time.Duration // how often a snapshot is taken
@@ -55,7 +56,9 @@ type Shipper struct {
 	epoch    int64
 	gen      *generation
 	queue    []segment
-	restart  error // why the generation cannot go on
+	restart  error  // why the generation cannot go on
+	mark     string // of a folder that was written to; see there
+	away     bool   // the folder did not have it
 	staging  bool
 	retry    time.Time // before which no snapshot is tried
 	fails    int       // in a row
@@ -98,6 +101,7 @@ func New(cfg Config) (*Shipper, error) {
 	s := &Shipper{cfg: cfg, wake: make(chan struct{}, 1), prune: make(chan struct{}, 1), local: local{cfg.Folder}}
 	state, waiting := s.local.load(cfg.Place.String())
 	s.tap = sqlite.NewTap(state.Tap, cfg.Now)
+	s.mark = s.local.mark(cfg.Place.String())
 	if state.Generation != "" {
 		s.created, s.queue, s.complete = state.Store, waiting, state.Ended
 		s.gen = &generation{id: state.Generation, index: state.Index, sum: state.Sum, ended: state.Ended, snapshot: state.Snapshot}
@@ -263,14 +267,20 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	now := s.cfg.Now().UTC()
 	gen := &generation{id: stamp(now) + "-" + rand.Text()[:8], ended: now, known: true}
-	_, err := blob.Mark(asking, s.cfg.Place) // finds a place that replaces objects
+	err := s.there(asking)
+	if err == nil {
+		err = s.sign(asking)
+	}
 	if err == nil {
 		err = s.alone(asking)
 	}
 	if err == nil {
-		gen.sum, err = putHead(asking, s.cfg.Place, generations+gen.id, head{
-			Kind: kindGeneration, Store: s.created, Generation: gen.id, Began: now, Ended: now, Host: s.cfg.Host, Version: s.cfg.Version, Epoch: s.epoch,
-		}, s.cfg.Folder)
+		err = s.put(asking, generations+gen.id, func(ctx context.Context) (err error) {
+			gen.sum, err = putHead(ctx, s.cfg.Place, generations+gen.id, head{
+				Kind: kindGeneration, Store: s.created, Generation: gen.id, Began: now, Ended: now, Host: s.cfg.Host, Version: s.cfg.Version, Epoch: s.epoch,
+			}, s.cfg.Folder)
+			return err
+		})
 	}
 	if err != nil {
 		return s.failed(err), nil
@@ -296,7 +306,7 @@ func (s *Shipper) keep(c sqlite.Changes) error {
 	s.mu.Lock()
 	gen := s.gen
 	if len(c.Pages) == 0 {
-		if len(s.queue) == 0 {
+		if len(s.queue) == 0 && !s.away {
 			s.reached(c.Began)
 		}
 		s.mu.Unlock()
@@ -362,23 +372,23 @@ func (s *Shipper) ship(ctx context.Context) (time.Duration, error) {
 	for {
 		next, gen := s.first(), s.current()
 		if next == nil || gen == nil {
-			return time.Minute, nil // woken before
+			return s.idle(ctx, gen)
 		}
 		asking, cancel := context.WithTimeout(ctx, answers)
-		err := s.confirm(asking, gen)
+		name := segmentName(next.Generation, next.Index)
+		err := s.there(asking)
 		if err == nil {
-			err = next.put(asking, s.cfg.Place, segmentName(next.Generation, next.Index))
+			err = s.confirm(asking, gen)
+		}
+		if err == nil {
+			err = s.put(asking, name, func(ctx context.Context) error { return next.put(ctx, s.cfg.Place, name) })
 		}
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case errors.Is(err, blob.ErrExists), errors.Is(err, errMissing):
-			s.mu.Lock()
-			if s.gen == gen {
-				s.restart = err
-			}
-			s.mu.Unlock()
+			s.again(gen, err)
 			return s.cfg.Every, nil
 		case errors.Is(err, os.ErrNotExist) && s.current() != gen:
 			continue // it was dropped
@@ -391,17 +401,29 @@ func (s *Shipper) ship(ctx context.Context) (time.Duration, error) {
 
 var errMissing = errors.New("what was stored before is no longer there")
 
-// confirm sees, before the first segment of a process is stored, that those before it are there.
+// confirm sees, before the first segment of a process is stored, and once a folder is back, that those before it are there.
 func (s *Shipper) confirm(ctx context.Context, gen *generation) error {
-	if gen.known {
+	s.mu.Lock()
+	known, last := gen.known, gen.index
+	if len(s.queue) > 0 {
+		last = s.queue[0].Index - 1
+	}
+	s.mu.Unlock()
+	if known {
 		return nil
 	}
 	_, err := s.cfg.Place.Stat(ctx, generations+gen.id)
-	if first := s.first(); err == nil && first != nil && first.Index > 1 {
-		_, err = s.cfg.Place.Stat(ctx, segmentName(gen.id, first.Index-1))
+	if err == nil && last > 0 {
+		_, err = s.cfg.Place.Stat(ctx, segmentName(gen.id, last))
 	}
 	if errors.Is(err, blob.ErrNotFound) {
+		if err := s.there(ctx); err != nil {
+			return err
+		}
 		return errMissing
+	}
+	if err == nil && s.cfg.Mounted {
+		err = s.sign(ctx) // the mark was forgotten on purpose, or with the folder beside the store
 	}
 	if err == nil {
 		s.mu.Lock()

@@ -93,11 +93,11 @@ func (s *Shipper) finishSnapshot(gen *generation, snap *sqlite.Snapshot, h head)
 
 // storeParts stores a snapshot's parts and then its manifest. It tries again for as long as anything succeeds now and then.
 func (s *Shipper) storeParts(ctx context.Context, name string, parts []object, h *head) (bytes int64, err error) {
-	try := func(f func(context.Context) error) error {
+	try := func(name string, f func(context.Context) error) error {
 		until := time.Now().Add(patience)
 		for {
 			asking, cancel := context.WithTimeout(ctx, patience)
-			err := f(asking)
+			err := s.put(asking, name, f)
 			cancel()
 			if err == nil || ctx.Err() != nil || errors.Is(err, blob.ErrExists) || time.Now().After(until) {
 				return err
@@ -112,13 +112,13 @@ func (s *Shipper) storeParts(ctx context.Context, name string, parts []object, h
 	}
 	for i, p := range parts {
 		of := partName(name, i)
-		if err := try(func(ctx context.Context) error { return p.put(ctx, s.cfg.Place, of) }); err != nil {
+		if err := try(of, func(ctx context.Context) error { return p.put(ctx, s.cfg.Place, of) }); err != nil {
 			return bytes, err
 		}
 		h.Parts = append(h.Parts, part{of, p.size, p.sum})
 		bytes += p.size
 	}
-	return bytes, try(func(ctx context.Context) error {
+	return bytes, try(name+manifest, func(ctx context.Context) error {
 		_, err := putHead(ctx, s.cfg.Place, name+manifest, *h, s.cfg.Folder)
 		return err
 	})
