@@ -663,6 +663,33 @@ func TestAFolderThatWasEmptied(t *testing.T) {
 	r.must(Want{}, 2)
 }
 
+// TestIdleForLongerThanTheRetention has retention delete every segment, all of which the newest snapshot contains, before the next process.
+func TestIdleForLongerThanTheRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 2 {
+		r.write(1)
+		r.step()
+	}
+	r.ahead += 25 * time.Hour
+	r.step() // with a snapshot
+	r.ahead += 100 * time.Hour
+	if _, err := r.s.retain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.place.Stat(t.Context(), segmentName(r.s.gen.id, 1)); !errors.Is(err, blob.ErrNotFound) {
+		t.Fatalf("the segment: %v", err)
+	}
+	r.stop()
+	r.start()
+	r.write(1)
+	r.s.cfg.Snapshots = 1000 * time.Hour
+	r.step()
+	r.step()
+	r.status(1, 0, 0)
+	r.must(Want{}, 3)
+}
+
 // TestUnfinishedSnapshots sees that what was left of them is deleted once it is old.
 func TestUnfinishedSnapshots(t *testing.T) {
 	t.Parallel()

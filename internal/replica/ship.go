@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -415,6 +416,9 @@ func (s *Shipper) confirm(ctx context.Context, gen *generation) error {
 	_, err := s.cfg.Place.Stat(ctx, generations+gen.id)
 	if err == nil && last > 0 {
 		_, err = s.cfg.Place.Stat(ctx, segmentName(gen.id, last))
+		if errors.Is(err, blob.ErrNotFound) {
+			err = s.within(ctx, gen.id, last)
+		}
 	}
 	if errors.Is(err, blob.ErrNotFound) {
 		if err := s.there(ctx); err != nil {
@@ -429,6 +433,19 @@ func (s *Shipper) confirm(ctx context.Context, gen *generation) error {
 		s.mu.Lock()
 		gen.known = true
 		s.mu.Unlock()
+	}
+	return err
+}
+
+// within fails unless a snapshot ends with a segment: then retention may have deleted the segment.
+func (s *Shipper) within(ctx context.Context, generation string, index int64) error {
+	found := false
+	err := blob.Each(ctx, s.cfg.Place, fmt.Sprintf("%s%s/%012x-", snapshots, generation, index), func(x blob.Info) error {
+		found = found || known(x.Name) && strings.HasSuffix(x.Name, manifest)
+		return nil
+	})
+	if err == nil && !found {
+		return blob.ErrNotFound
 	}
 	return err
 }
