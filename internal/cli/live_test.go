@@ -522,6 +522,23 @@ func TestOverTheDatabase(t *testing.T) {
 	c.fails(misuse, "is not a time", "restore", "--from", "file:saved", "--to", "s.db", "--at", "soon")
 	c.fails(notFound, "goes back to", "restore", "--from", "file:saved", "--to", "s.db", "--at", "2020-01-01")
 	c.fails(misuse, "want --from", "restore", "--to", "s.db")
+	manifests, _ := filepath.Glob("saved/backups/*/manifest")
+	if len(manifests) != 2 || os.WriteFile(manifests[1], []byte("hello"), 0o600) != nil {
+		t.Fatalf("the backups are %v", manifests)
+	}
+	newest := filepath.Base(filepath.Dir(manifests[1]))
+	c.fails(failed, newest, "restore", "--from", "file:saved", "--to", "s.db")
+	if !strings.Contains(c.err, "the last instant that can be restored is") || !strings.Contains(c.err, "--last-good") {
+		t.Error(c.err)
+	}
+	c.fails(failed, newest, "restore", "--from", "file:saved", "--dry-run")
+	if strings.Count(c.out, "\n") != 2 {
+		t.Errorf("a rehearsal of what is refused lists %q", c.out)
+	}
+	c.ok("restore", "--from", "file:saved", "--to", "s.db", "--last-good")
+	if !strings.Contains(c.err, "It ends there because") || !strings.Contains(c.err, "Everything acknowledged before") || !strings.Contains(c.err, newest) {
+		t.Error(c.err)
+	}
 	t.Setenv("CARILLON_SECRETS_KEY", strings.Repeat("k", 43)+"=")
 	if out := c.ok("secret", "rekey", "--database", db, "--dry-run"); !strings.Contains(out, "0 secrets are encrypted with other keys") {
 		t.Error(out)

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-jobs/carillon/internal/app"
-	"github.com/carillon-jobs/carillon/internal/blob"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/replica"
 )
@@ -70,6 +69,9 @@ func restoreCommand() *cobra.Command {
 		defer cancel()
 		got, err := app.Recover(ctx, *from, *to, want, *dry, nil)
 		if err != nil {
+			if *dry && as == "table" && got.Survey != nil {
+				err = errors.Join(err, listPlace(c.OutOrStdout(), c.ErrOrStderr(), got.Survey))
+			}
 			return restoreFailed(err)
 		}
 		out := shownRecovery{
@@ -93,43 +95,53 @@ func sourceOf(c replica.Choice) string {
 
 // restoreFailed adds what to do about an error.
 func restoreFailed(err error) error {
-	var bad *blob.Damaged
+	var less *replica.Incomplete
 	switch {
-	case errors.As(err, &bad):
-		return fmt.Errorf("%w; nothing was restored; --last-good restores to the last instant before it", err)
 	case errors.Is(err, replica.ErrAmbiguous):
 		return usage{fmt.Errorf("%w; --source ID chooses one", err)}
 	case errors.Is(err, replica.ErrNone):
 		return missing{err}
+	case errors.As(err, &less) && less.Good.IsZero():
+		return fmt.Errorf("%w; nothing was restored", err)
+	case errors.As(err, &less):
+		return fmt.Errorf("%w; nothing was restored; --last-good restores up to there", err)
 	case errors.Is(err, engine.ErrConflict):
 		return usage{err}
 	}
 	return err
 }
 
-func tellRestored(out, told io.Writer, x shownRecovery, got app.Recovery, atInstant, dry bool) error {
-	for _, name := range x.Ignored {
+// listPlace lists what a place holds.
+func listPlace(out, told io.Writer, v *replica.Survey) error {
+	for _, name := range v.Ignored {
 		fmt.Fprintf(told, "Ignored: %s\n", line(name))
 	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "SOURCE\tHOST\tBEGAN\tSNAPSHOTS\tOLDEST\tNEWEST")
+	for _, g := range v.Generations {
+		oldest, newest := "-", "-"
+		if n := len(g.Snapshots); n > 0 {
+			oldest, newest = g.Snapshots[0].Ended.UTC().Format(exactTime), g.Snapshots[n-1].Ended.UTC().Format(exactTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", g.ID, line(g.Host), g.Began.UTC().Format(exactTime), len(g.Snapshots), oldest, newest)
+	}
+	for _, p := range v.Backups {
+		at := p.Ended.UTC().Format(exactTime)
+		fmt.Fprintf(w, "%s\t%s\t%s\t1\t%s\t%s\n", p.ID(), line(p.Host), at, at, at)
+	}
+	return w.Flush()
+}
+
+func tellRestored(out, told io.Writer, x shownRecovery, got app.Recovery, atInstant, dry bool) error {
 	if dry {
-		w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(w, "SOURCE\tHOST\tBEGAN\tSNAPSHOTS\tOLDEST\tNEWEST")
-		for _, g := range got.Survey.Generations {
-			oldest, newest := "-", "-"
-			if n := len(g.Snapshots); n > 0 {
-				oldest, newest = g.Snapshots[0].Ended.UTC().Format(exactTime), g.Snapshots[n-1].Ended.UTC().Format(exactTime)
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", g.ID, line(g.Host), g.Began.UTC().Format(exactTime), len(g.Snapshots), oldest, newest)
-		}
-		for _, p := range got.Survey.Backups {
-			at := p.Ended.UTC().Format(exactTime)
-			fmt.Fprintf(w, "%s\t%s\t%s\t1\t%s\t%s\n", p.ID(), line(p.Host), at, at, at)
-		}
-		if err := w.Flush(); err != nil {
+		if err := listPlace(out, told, got.Survey); err != nil {
 			return err
 		}
 		fmt.Fprintf(told, "It would restore from %s, snapshot of %s, and %s after it. Nothing was done.\n", x.Source, x.Snapshot.UTC().Format(exactTime), counting(got.Last-got.Snapshot.Index(), "segment"))
 		return nil
+	}
+	for _, name := range x.Ignored {
+		fmt.Fprintf(told, "Ignored: %s\n", line(name))
 	}
 	fmt.Fprintf(told, "Restored %s (%d bytes, every page and index checked) from %s, with %s after the snapshot of %s.\n", x.Path, x.Bytes, x.Source, counting(int64(x.Segments), "segment"), x.Snapshot.UTC().Format(exactTime))
 	fmt.Fprintf(told, "Everything acknowledged before %s is there. Nothing committed after %s is.\n", x.CompleteTo.UTC().Format(exactTime), x.NothingAfter.UTC().Format(exactTime))

@@ -19,7 +19,8 @@ type Survey struct {
 	// Ignored are objects, and names, that are not what they should be. Nothing is restored from them, and nothing deletes them.
 	Ignored []string
 
-	place blob.Store
+	place  blob.Store
+	unread []unread
 }
 
 // Generation is one row of segments.
@@ -31,7 +32,8 @@ type Generation struct {
 	Epoch     int64
 	Snapshots []Point // whole ones, by time
 
-	sum string
+	described bool  // its description was read, and not only a manifest
+	cut       int64 // the first segment that turned out to be damaged; 0: none has
 }
 
 // Point is a snapshot from which a store can be restored.
@@ -50,26 +52,42 @@ type Point struct {
 // Index returns the last segment that the snapshot contains.
 func (p Point) Index() int64 { return p.index }
 
+// unread is an object that has the name of a description or a manifest, and cannot be read as one.
+type unread struct {
+	generation string    // empty: a backup's
+	at         time.Time // the beginning of the generation, or the end of the snapshot, by the name
+	index      int64     // of the snapshot; -1: a description
+	err        error
+}
+
 // Look finds out what a place holds. It reads the manifests, and neither parts nor segments.
 func Look(ctx context.Context, place blob.Store) (*Survey, error) {
 	v := &Survey{place: place}
 	err := blob.Each(ctx, place, generations, func(x blob.Info) error {
 		p, err := v.read(ctx, x.Name, kindGeneration)
 		if err == nil && p != nil {
-			v.Generations = append(v.Generations, Generation{ID: p.Generation, Store: p.Store, Host: p.Host, Began: p.Began, Epoch: p.Epoch, sum: p.sum})
+			v.Generations = append(v.Generations, Generation{ID: p.Generation, Store: p.Store, Host: p.Host, Began: p.Began, Epoch: p.Epoch, described: true})
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(v.Generations, func(a, b Generation) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
-	for i := range v.Generations {
-		g := &v.Generations[i]
-		if g.Snapshots, err = v.points(ctx, snapshots+g.ID+"/"); err != nil {
-			return nil, err
-		}
+	all, err := v.points(ctx, snapshots)
+	if err != nil {
+		return nil, err
 	}
+	for _, p := range all {
+		id, _, _ := strings.Cut(strings.TrimPrefix(p.Name, snapshots), "/")
+		i := slices.IndexFunc(v.Generations, func(g Generation) bool { return g.ID == id })
+		if i < 0 { // its description was lost, and a manifest says as much
+			i = len(v.Generations)
+			v.Generations = append(v.Generations, Generation{ID: id, Store: p.Store, Host: p.Host, Began: begunAt(id), Epoch: p.epoch})
+		}
+		g := &v.Generations[i]
+		g.Snapshots = append(g.Snapshots, p)
+	}
+	slices.SortFunc(v.Generations, func(a, b Generation) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
 	v.Backups, err = v.points(ctx, backups)
 	return v, err
 }
@@ -87,18 +105,36 @@ func (v *Survey) read(ctx context.Context, name, kind string) (*parsed, error) {
 		return nil, nil
 	case errors.As(err, &bad):
 		v.Ignored = append(v.Ignored, name+": "+bad.Why)
+		v.unread = append(v.unread, unreadable(name, err))
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	if p.Kind != kind || p.Generation != "" && !strings.Contains(name, p.Generation) {
-		v.Ignored = append(v.Ignored, fmt.Sprintf("%s: it holds something else (%s of %s)", name, p.Kind, p.Generation))
+		why := fmt.Sprintf("it holds something else (%s of %s)", p.Kind, p.Generation)
+		v.Ignored = append(v.Ignored, name+": "+why)
+		v.unread = append(v.unread, unreadable(name, damaged(v.place, name, why)))
 		return nil, nil
 	}
 	return &p, nil
 }
 
-// points finds the whole snapshots below a prefix.
+// unreadable tells what an object would be by its name, which is one of the package's.
+func unreadable(name string, err error) unread {
+	if id, ok := strings.CutPrefix(name, generations); ok {
+		return unread{id, begunAt(id), -1, err}
+	}
+	if rest, ok := strings.CutPrefix(name, snapshots); ok {
+		id, rest, _ := strings.Cut(rest, "/")
+		of, _, _ := strings.Cut(rest, "/")
+		_, at, _ := strings.Cut(of, "-")
+		return unread{id, begunAt(at), indexIn(of), err}
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(name, backups), "/")
+	return unread{"", begunAt(id), 0, err}
+}
+
+// points finds the snapshots below a prefix that have a manifest, by time.
 func (v *Survey) points(ctx context.Context, prefix string) (out []Point, err error) {
 	err = blob.Each(ctx, v.place, prefix, func(x blob.Info) error {
 		if !strings.HasSuffix(x.Name, manifest) {
