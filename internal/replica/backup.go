@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,19 +60,23 @@ func trim(ctx context.Context, place blob.Store, store time.Time, keep int, now 
 	if err != nil {
 		return 0, err
 	}
-	var own []Point
-	for _, p := range all {
-		if p.Store.Equal(store) {
-			own = append(own, p)
+	whole := 0
+	for _, p := range slices.Backward(all) {
+		if !p.Store.Equal(store) {
+			continue
 		}
-	}
-	for _, p := range own[:max(0, len(own)-keep)] {
+		if whole < keep {
+			if p.whole() {
+				whole++
+			}
+			continue
+		}
 		if err := deleteSnapshot(ctx, place, p.Name); err != nil {
 			return deleted, err
 		}
 		deleted++
 	}
-	return deleted, v.orphans(ctx, backups, all, now.Add(-unfinished))
+	return deleted, v.orphans(ctx, backups, "", all, now.Add(-unfinished))
 }
 
 // ID returns the name of a backup as people give it.

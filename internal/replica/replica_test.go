@@ -560,7 +560,7 @@ func TestRetention(t *testing.T) {
 	}
 	g := v.Generations[0]
 	third := g.Snapshots[2]
-	if err := v.prune(t.Context(), g.Store, third.Ended, g.ID); err != nil {
+	if err := v.prune(t.Context(), g.Store, third.Ended, g.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(snapshots); n != 8 {
@@ -586,15 +586,15 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("%d generations, %v", len(v.Generations), err)
 	}
 	second := v.Generations[1]
-	if err := v.prune(t.Context(), g.Store, second.Snapshots[0].Began.Add(-time.Nanosecond), second.ID); err != nil {
+	if err := v.prune(t.Context(), g.Store, second.Snapshots[0].Began.Add(-time.Nanosecond), second.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	r.must(Want{From: g.ID}, facts)
-	if err := v.prune(t.Context(), g.Store.Add(1), r.now(), second.ID); err != nil {
+	if err := v.prune(t.Context(), g.Store.Add(1), r.now(), second.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	r.must(Want{From: g.ID}, facts) // it is another store's
-	if err := v.prune(t.Context(), g.Store, r.now(), second.ID); err != nil {
+	if err := v.prune(t.Context(), g.Store, r.now(), second.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(segments + g.ID); n > 0 {
@@ -719,7 +719,7 @@ func TestUnfinishedSnapshots(t *testing.T) {
 	r.step()
 	v, err := Look(t.Context(), r.place)
 	if err == nil {
-		err = v.prune(t.Context(), r.s.created, r.now(), gen)
+		err = v.prune(t.Context(), r.s.created, r.now(), gen, "")
 	}
 	if err == nil {
 		_, _, err = Backup(t.Context(), r.path, r.place, t.TempDir(), 1, "host", "test", r.now)

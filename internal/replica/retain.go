@@ -18,7 +18,7 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 		return pruneEvery, nil
 	}
 	s.mu.Lock()
-	had := !gen.snapshot.IsZero()
+	had, storing := !gen.snapshot.IsZero(), s.storing
 	s.mu.Unlock()
 	var v *Survey
 	err := s.there(ctx)
@@ -26,7 +26,7 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 		v, err = Look(ctx, s.cfg.Place)
 	}
 	if err == nil {
-		err = v.prune(ctx, s.created, s.cfg.Now().Add(-s.cfg.Keep), gen.id)
+		err = v.prune(ctx, s.created, s.cfg.Now().Add(-s.cfg.Keep), gen.id, storing)
 	}
 	if err == nil {
 		err = s.there(ctx) // if not, it may have left before Look
@@ -46,15 +46,15 @@ func (s *Shipper) retain(ctx context.Context) (time.Duration, error) {
 func (v *Survey) whole(id string) bool {
 	for _, g := range v.Generations {
 		if g.ID == id {
-			return len(g.Snapshots) > 0
+			return slices.ContainsFunc(g.Snapshots, Point.whole)
 		}
 	}
 	return false
 }
 
 // prune deletes, of one store's objects, those that are not needed to restore instants after the limit. The generation that is written
-// is never deleted.
-func (v *Survey) prune(ctx context.Context, store, limit time.Time, current string) error {
+// is never deleted, nor is what is stored of the snapshot that is being stored.
+func (v *Survey) prune(ctx context.Context, store, limit time.Time, current, storing string) error {
 	later := false // a later generation has all of the time to keep
 	for i := len(v.Generations) - 1; i >= 0; i-- {
 		g := v.Generations[i]
@@ -63,7 +63,7 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current stri
 		}
 		base := -1 // the last snapshot before the limit
 		for j, p := range g.Snapshots {
-			if !p.Ended.After(limit) {
+			if !p.Ended.After(limit) && p.whole() {
 				base = j
 			}
 		}
@@ -83,7 +83,7 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current stri
 				}
 			}
 		}
-		if err := v.orphans(ctx, snapshots+g.ID+"/", g.Snapshots, limit); err != nil {
+		if err := v.orphans(ctx, snapshots+g.ID+"/", storing, g.Snapshots, limit); err != nil {
 			return err
 		}
 		if base >= 0 && !later {
@@ -97,11 +97,11 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current stri
 }
 
 // orphans deletes parts, below a prefix, of snapshots that were never finished and that began before a limit.
-func (v *Survey) orphans(ctx context.Context, prefix string, whole []Point, limit time.Time) error {
+func (v *Survey) orphans(ctx context.Context, prefix, storing string, whole []Point, limit time.Time) error {
 	return blob.Each(ctx, v.place, prefix, func(x blob.Info) error {
 		folder, object := path.Split(x.Name)
 		of := strings.TrimSuffix(folder, "/")
-		if !known(x.Name) || object == manifest[1:] || slices.ContainsFunc(whole, func(p Point) bool { return p.Name == of }) {
+		if !known(x.Name) || object == manifest[1:] || of == storing || slices.ContainsFunc(whole, func(p Point) bool { return p.Name == of }) {
 			return nil
 		}
 		began := begunAt(path.Base(of))
@@ -111,7 +111,7 @@ func (v *Survey) orphans(ctx context.Context, prefix string, whole []Point, limi
 		if began.After(limit) {
 			return nil
 		}
-		return remove(ctx, v.place, x.Name)
+		return v.removeOwn(ctx, x.Name, func(h head) bool { return h.Kind == kindPart })
 	})
 }
 
@@ -128,11 +128,13 @@ func (v *Survey) writtenAfter(ctx context.Context, g Generation, limit time.Time
 		from = g.Snapshots[n-1].index
 	}
 	last, _, err := lastSegment(ctx, v.place, g.ID, from)
-	if err != nil || last == from {
-		return false, err
+	for ; err == nil && last > from; last-- {
+		at, bad, err := v.endOf(ctx, g.ID, last)
+		if err != nil || bad == nil {
+			return at.After(limit), err
+		}
 	}
-	h, err := peekHead(ctx, v.place, segmentName(g.ID, last))
-	return h.Ended.After(limit), err
+	return false, err
 }
 
 // forget deletes a generation, its description last.
@@ -142,13 +144,56 @@ func (v *Survey) forget(ctx context.Context, g Generation) error {
 			return err
 		}
 	}
-	const every = 1<<62 - 1
-	for _, prefix := range []string{snapshots, segments} { // parts without a manifest, too
-		if err := deleteAll(ctx, v.place, prefix+g.ID+"/", every); err != nil {
-			return err
-		}
+	if err := v.forgetSegments(ctx, g.ID); err != nil {
+		return err
+	}
+	if !g.described {
+		return nil
 	}
 	return remove(ctx, v.place, generations+g.ID)
+}
+
+// forgetSegments deletes the segments of a generation. Somebody else's object with such a name can only be at the end of the row, which
+// then could not go on, or beyond it.
+func (v *Survey) forgetSegments(ctx context.Context, generation string) error {
+	first, err := firstFrom(ctx, v.place, generation, 0)
+	if err != nil || first == 0 {
+		return err
+	}
+	last, _, err := lastSegment(ctx, v.place, generation, first-1)
+	for ; err == nil && last >= first; last-- {
+		var bad error
+		if _, bad, err = v.endOf(ctx, generation, last); bad == nil {
+			break
+		}
+	}
+	prefix := segments + generation + "/"
+	if err == nil {
+		err = deleteAll(ctx, v.place, prefix, last)
+	}
+	if err != nil {
+		return err
+	}
+	return blob.Each(ctx, v.place, prefix, func(x blob.Info) error {
+		if !known(x.Name) {
+			return nil
+		}
+		return v.removeOwn(ctx, x.Name, func(h head) bool { return h.Kind == kindSegment && h.Generation == generation })
+	})
+}
+
+// removeOwn deletes an object if its head says that it is the package's.
+func (v *Survey) removeOwn(ctx context.Context, name string, own func(head) bool) error {
+	h, err := peekHead(ctx, v.place, name)
+	switch {
+	case errors.Is(err, blob.ErrNotFound), errors.As(err, new(*blob.Damaged)):
+		return nil
+	case err != nil:
+		return err
+	case !own(h):
+		return nil
+	}
+	return remove(ctx, v.place, name)
 }
 
 // deleteSnapshot deletes a snapshot, its manifest first: without one it is none.

@@ -105,5 +105,5 @@ func (r *rig) prune() error {
 	if err != nil {
 		return err
 	}
-	return v.prune(r.t.Context(), r.s.created, r.now(), r.s.Status().Generation)
+	return v.prune(r.t.Context(), r.s.created, r.now(), r.s.Status().Generation, "")
 }

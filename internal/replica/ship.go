@@ -61,6 +61,7 @@ type Shipper struct {
 	mark     string // of a folder that was written to; see there
 	away     bool   // the folder did not have it
 	staging  bool
+	storing  string    // the snapshot that is being staged or stored
 	retry    time.Time // before which no snapshot is tried
 	fails    int       // in a row
 	failing  error

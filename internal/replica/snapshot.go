@@ -52,7 +52,7 @@ func (s *Shipper) snapshot(ctx context.Context, gen *generation) error {
 		Began: snap.Began.UTC(), Ended: later(snap.Ended.UTC(), gen.ended), Position: snap.Position, Host: s.cfg.Host, Version: s.cfg.Version,
 	}
 	s.mu.Lock()
-	s.staging = true
+	s.staging, s.storing = true, snapshotName(gen.id, h.Index, h.Ended)
 	s.mu.Unlock()
 	s.work.Go(func() { s.finishSnapshot(gen, snap, h) })
 	return nil
@@ -70,7 +70,7 @@ func (s *Shipper) finishSnapshot(gen *generation, snap *sqlite.Snapshot, h head)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.staging = false
+	s.staging, s.storing = false, ""
 	if s.gen != gen || gen.ctx.Err() != nil {
 		return
 	}

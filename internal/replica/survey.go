@@ -47,7 +47,11 @@ type Point struct {
 
 	index int64
 	epoch int64
+	lacks string // a part that is missing or has another size
 }
+
+// whole reports whether all parts are there.
+func (p Point) whole() bool { return p.lacks == "" }
 
 // Index returns the last segment that the snapshot contains.
 func (p Point) Index() int64 { return p.index }
@@ -136,11 +140,13 @@ func unreadable(name string, err error) unread {
 
 // points finds the snapshots below a prefix that have a manifest, by time.
 func (v *Survey) points(ctx context.Context, prefix string) (out []Point, err error) {
+	there, wanted := map[string]int64{}, map[string][]part{}
 	err = blob.Each(ctx, v.place, prefix, func(x blob.Info) error {
 		if !strings.HasSuffix(x.Name, manifest) {
 			if !known(x.Name) {
 				v.Ignored = append(v.Ignored, x.Name+": not a name that Carillon gives")
 			}
+			there[x.Name] = x.Size
 			return nil
 		}
 		p, err := v.read(ctx, x.Name, kindSnapshot)
@@ -149,10 +155,18 @@ func (v *Survey) points(ctx context.Context, prefix string) (out []Point, err er
 			for _, part := range p.Parts {
 				point.Bytes += part.Bytes
 			}
+			wanted[point.Name] = p.Parts
 			out = append(out, point)
 		}
 		return err
 	})
+	for i, p := range out {
+		for _, part := range wanted[p.Name] {
+			if size, ok := there[part.Name]; !ok || size != part.Bytes {
+				out[i].lacks = part.Name
+			}
+		}
+	}
 	slices.SortFunc(out, func(a, b Point) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.Name, b.Name)) })
 	return out, err
 }
