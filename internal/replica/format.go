@@ -137,6 +137,18 @@ func (w *writer) finish() (object, error) {
 // abort removes the file.
 func (w *writer) abort() error { return errors.Join(w.f.Close(), os.Remove(w.file)) }
 
+// intact fails if the file is not what was written.
+func (o object) intact() error {
+	data, err := os.ReadFile(o.file)
+	if err != nil {
+		return fmt.Errorf("a segment that waited to be stored was lost: %w", err)
+	}
+	if sha256.Sum256(data) != o.hash {
+		return fmt.Errorf("a segment that waited to be stored was damaged: %s", o.file)
+	}
+	return nil
+}
+
 // put stores an object. One of that name with the same content is the same object, which was put before without an answer.
 func (o object) put(ctx context.Context, place blob.Store, name string) error {
 	f, err := os.Open(o.file)

@@ -29,6 +29,9 @@ type state struct {
 	Ended      time.Time       `json:"ended"`
 	Snapshot   time.Time       `json:"snapshot,omitzero"` // when the newest whole snapshot was taken
 	Tap        sqlite.TapState `json:"tap"`
+	// Cut and CutSum are of the last segment when the store was closed, stored or not. What Tap says of the closed file is after that one.
+	Cut    int64  `json:"cut,omitempty"`
+	CutSum string `json:"cut_sum,omitempty"`
 }
 
 const (
@@ -69,6 +72,13 @@ func (l local) load(place string) (s state, waiting []segment) {
 		waiting = append(waiting, x)
 		s.Tap = sqlite.TapState{At: x.Position, Closed: s.Tap.Closed}
 	}
+	switch {
+	case s.Tap.Closed == nil:
+	case index < s.Cut, index == s.Cut && sum != s.CutSum: // the log that had what is missing was removed
+		return state{}, nil
+	case index > s.Cut: // of a later process, which was not closed
+		s.Tap.Closed = nil
+	}
 	return s, waiting
 }
 
@@ -107,7 +117,7 @@ func (l local) write(h head, pages map[uint32][]byte) (object, error) {
 
 // stored records that a segment is stored, and removes its file.
 func (l local) stored(place string, snapshot time.Time, x segment) {
-	l.save(state{place, x.Store, x.Generation, x.Index, x.sum, x.Ended, snapshot, sqlite.TapState{At: x.Position}})
+	l.save(state{Place: place, Store: x.Store, Generation: x.Generation, Index: x.Index, Sum: x.sum, Ended: x.Ended, Snapshot: snapshot, Tap: sqlite.TapState{At: x.Position}})
 	_ = os.Remove(x.file)
 }
 
@@ -121,10 +131,10 @@ func (l local) whole(base state) {
 	l.save(s)
 }
 
-// finish records that the store was closed with everything in the segments.
-func (l local) finish(tap sqlite.TapState) {
+// finish records that the store was closed with everything in the segments, of which the last is given.
+func (l local) finish(tap sqlite.TapState, index int64, sum string) {
 	if s, ok := l.state(); ok {
-		s.Tap = tap
+		s.Tap, s.Cut, s.CutSum = tap, index, sum
 		l.save(s)
 	}
 }

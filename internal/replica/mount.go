@@ -62,9 +62,7 @@ func (s *Shipper) sign(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.mark {
-	case mark:
-		return nil
-	case "":
+	case mark, "":
 		s.mark = mark
 		return s.local.remember(remembered{s.cfg.Place.String(), mark})
 	}

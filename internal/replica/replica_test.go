@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -138,7 +139,7 @@ func (r *rig) crash() {
 			r.t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(to+"-replica", os.DirFS(r.path+"-replica")); err != nil {
+	if err := os.CopyFS(to+"-replica", os.DirFS(r.path+"-replica")); err != nil && !errors.Is(err, fs.ErrNotExist) { // lost with it
 		r.t.Fatal(err)
 	}
 	r.path = to

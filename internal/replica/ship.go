@@ -216,7 +216,7 @@ func (s *Shipper) Closed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ok && s.gen != nil && s.restart == nil {
-		s.local.finish(state)
+		s.local.finish(state, s.gen.index, s.gen.sum)
 	}
 }
 
@@ -269,7 +269,10 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	now := s.cfg.Now().UTC()
 	gen := &generation{id: stamp(now) + "-" + rand.Text()[:8], ended: now, known: true}
-	err := s.there(asking)
+	err := os.Mkdir(s.cfg.Folder, 0o700) // somebody may have deleted it
+	if err == nil || errors.Is(err, os.ErrExist) {
+		err = s.there(asking)
+	}
 	if err == nil {
 		err = s.sign(asking)
 	}
@@ -395,6 +398,9 @@ func (s *Shipper) ship(ctx context.Context) (time.Duration, error) {
 		case errors.Is(err, os.ErrNotExist) && s.current() != gen:
 			continue // it was dropped
 		case err != nil:
+			if bad := next.intact(); bad != nil {
+				s.again(gen, bad)
+			}
 			return s.failed(err), nil
 		}
 		s.stored(gen, *next)

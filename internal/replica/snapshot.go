@@ -82,7 +82,9 @@ func (s *Shipper) finishSnapshot(gen *generation, snap *sqlite.Snapshot, h head)
 	s.counts.Snapshots++
 	s.counts.Bytes += bytes
 	gen.snapshot = h.Ended
-	s.local.whole(state{s.cfg.Place.String(), h.Store, h.Generation, h.Index, h.Previous, h.Ended, h.Ended, sqlite.TapState{At: h.Position}})
+	s.local.whole(state{
+		Place: s.cfg.Place.String(), Store: h.Store, Generation: h.Generation, Index: h.Index, Sum: h.Previous, Ended: h.Ended, Snapshot: h.Ended, Tap: sqlite.TapState{At: h.Position},
+	})
 	s.recovered()
 	s.reached(h.Began)
 	select {

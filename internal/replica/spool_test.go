@@ -1,0 +1,141 @@
+package replica
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/carillon-jobs/carillon/internal/blob"
+)
+
+// TestASpoolThatIsLost has segments wait in the spool when the process ends, in order or not, and loses or damages them before the next
+// one: it begins a generation, or cuts them again, and never leaves a gap.
+func TestASpoolThatIsLost(t *testing.T) {
+	t.Parallel()
+	remove := func(t *testing.T, file string) {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for how, do := range map[string]func(t *testing.T, spool string, waiting []string){
+		"all": func(t *testing.T, spool string, _ []string) {
+			if err := os.RemoveAll(spool); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"first": func(t *testing.T, _ string, waiting []string) { remove(t, waiting[0]) },
+		"last":  func(t *testing.T, _ string, waiting []string) { remove(t, waiting[2]) },
+		"segments": func(t *testing.T, _ string, waiting []string) {
+			for _, file := range waiting {
+				remove(t, file)
+			}
+		},
+		"state": func(t *testing.T, spool string, _ []string) { remove(t, filepath.Join(spool, stateFile)) },
+		"state is old": func(t *testing.T, spool string, waiting []string) {
+			for _, file := range waiting {
+				remove(t, file)
+			}
+			if err := os.Rename(filepath.Join(spool, "older"), filepath.Join(spool, stateFile)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"damaged": func(t *testing.T, _ string, waiting []string) {
+			if err := os.Truncate(waiting[2], 100); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"state is damaged": func(t *testing.T, spool string, _ []string) {
+			if err := os.Truncate(filepath.Join(spool, stateFile), 10); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, killed := range []bool{false, true} {
+			name := how + " after an end in order"
+			if killed {
+				name = how + " after a crash"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				r.write(1)
+				r.step()
+				r.write(1)
+				r.step()
+				data, err := os.ReadFile(filepath.Join(r.path+"-replica", stateFile))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(r.path+"-replica", "older"), data, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.write(1)
+				r.step()
+				r.place.away = blob.ErrUnavailable
+				for range 3 {
+					r.write(60) // several pages, which the next ones do not touch
+					r.step()
+				}
+				lose := func() {
+					waiting, _ := filepath.Glob(r.path + "-replica/*.segment")
+					if len(waiting) != 3 {
+						t.Fatalf("%d segments wait", len(waiting))
+					}
+					do(t, r.path+"-replica", waiting)
+				}
+				if killed {
+					lose()
+					r.place.away = nil
+					r.crash()
+				} else {
+					r.stop()
+					lose()
+					r.place.away = nil
+					r.start()
+				}
+				r.write(1)
+				for range 4 {
+					r.step()
+				}
+				if got := r.s.Status(); got.Failing != nil || !got.Whole || got.Waiting != 0 {
+					t.Errorf("got %+v", got)
+				}
+				r.must(Want{}, r.n)
+			})
+		}
+	}
+}
+
+// TestASpoolThatIsLostWhileItRuns takes waiting segments from under a process.
+func TestASpoolThatIsLostWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for how, do := range map[string]func(spool, file string) error{
+		"the folder": func(spool, _ string) error { return os.RemoveAll(spool) },
+		"a segment":  func(_, file string) error { return os.Remove(file) },
+		"damaged":    func(_, file string) error { return os.WriteFile(file, []byte("hello"), 0o600) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.write(1)
+			r.step()
+			r.place.away = blob.ErrUnavailable
+			r.write(1)
+			r.step()
+			r.place.away = nil
+			waiting, _ := filepath.Glob(r.path + "-replica/*.segment")
+			if len(waiting) != 1 {
+				t.Fatalf("%d segments wait", len(waiting))
+			}
+			if err := do(r.path+"-replica", waiting[0]); err != nil {
+				t.Fatal(err)
+			}
+			r.write(1)
+			for range 4 {
+				r.step()
+			}
+			r.status(0, 2, 2)
+			r.must(Want{}, 3)
+		})
+	}
+}
