@@ -169,3 +169,13 @@ func (l local) clear() {
 		}
 	}
 }
+
+// numbers returns the pages in order.
+func numbers(pages map[uint32][]byte) []uint32 {
+	out := make([]uint32, 0, len(pages))
+	for n := range pages {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}

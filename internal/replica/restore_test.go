@@ -3,70 +3,12 @@ package replica
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/blob"
 )
-
-// file is the path of an object.
-func (r *rig) file(name string) string { return filepath.Join(r.mount().root, name) }
-
-// spoil overwrites an object.
-func (r *rig) spoil(name string) {
-	r.t.Helper()
-	if err := os.WriteFile(r.file(name), []byte("hello"), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) lose(name string) {
-	r.t.Helper()
-	if err := os.Remove(r.file(name)); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// begin begins another generation with a snapshot of as many more facts.
-func (r *rig) begin(facts int) {
-	r.t.Helper()
-	r.s.tap.Abandon(errors.New("for the test"))
-	r.write(facts)
-	r.step()
-	r.step()
-}
-
-// refuses sees that a restore names what is damaged or missing and the last instant that it could restore, restores so many facts with
-// LastGood, and says why it ends there.
-func (r *rig) refuses(want Want, names string, facts int) restored {
-	r.t.Helper()
-	_, err := r.restore(want)
-	var less *Incomplete
-	if !errors.As(err, &less) || !strings.Contains(err.Error(), names) {
-		r.t.Fatalf("got %v; want an error that names %s", err, names)
-	}
-	want.LastGood = true
-	out := r.must(want, facts)
-	if !out.Ended.Equal(less.Good) || !strings.Contains(err.Error(), show(out.Ended)) {
-		r.t.Errorf("restored up to %s; the error was %v", out.Ended, err)
-	}
-	if !strings.Contains(out.Stopped, names) {
-		r.t.Errorf("it ends because %q; want the name of %s", out.Stopped, names)
-	}
-	return out
-}
-
-// survey looks at the place.
-func (r *rig) survey() *Survey {
-	r.t.Helper()
-	v, err := Look(r.t.Context(), r.place)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return v
-}
 
 // TestTheNewestIsDamaged loses what was written last: a restore never returns to an earlier instant without saying so.
 func TestTheNewestIsDamaged(t *testing.T) {

@@ -38,6 +38,150 @@ func (r *rig) days(n int) []Point {
 	return g.Snapshots
 }
 
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	count := func(prefix string) (n int) {
+		if err := blob.Each(t.Context(), r.place, prefix, func(blob.Info) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 6 { // a snapshot and segments each day
+		for range 3 {
+			r.write(1)
+			r.step()
+		}
+		r.ahead += 25 * time.Hour
+	}
+	facts := r.n
+	if n := count(snapshots); n != 12 {
+		t.Errorf("%d objects of snapshots", n)
+	}
+	v, err := Look(t.Context(), r.place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := v.Generations[0]
+	third := g.Snapshots[2]
+	if err := v.prune(t.Context(), g.Store, third.Ended, g.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(snapshots); n != 8 {
+		t.Errorf("%d objects of snapshots are left", n)
+	}
+	if n, want := count(segments), int(r.s.gen.index-third.index); n != want {
+		t.Errorf("%d segments are left; want %d", n, want)
+	}
+	r.must(Want{}, facts)
+	r.must(Want{At: third.Ended}, 7)
+	if _, err := r.restore(Want{At: third.Began.Add(-time.Millisecond)}); !errors.Is(err, ErrNone) {
+		t.Errorf("an instant that was forgotten: %v", err)
+	}
+
+	// The next generation replaces the first once it has all of the time to keep.
+	r.s.tap.Abandon(errors.New("for the test"))
+	r.step()
+	r.step()
+	r.write(1)
+	r.step()
+	v, err = Look(t.Context(), r.place)
+	if err != nil || len(v.Generations) != 2 {
+		t.Fatalf("%d generations, %v", len(v.Generations), err)
+	}
+	second := v.Generations[1]
+	if err := v.prune(t.Context(), g.Store, second.Snapshots[0].Began.Add(-time.Nanosecond), second.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.must(Want{From: g.ID}, facts)
+	if err := v.prune(t.Context(), g.Store.Add(1), r.now(), second.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.must(Want{From: g.ID}, facts) // it is another store's
+	if err := v.prune(t.Context(), g.Store, r.now(), second.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(segments + g.ID); n > 0 {
+		t.Errorf("%d segments of the first generation are left", n)
+	}
+	if _, err := r.restore(Want{From: g.ID}); !errors.Is(err, ErrNone) {
+		t.Errorf("of the first generation: %v", err)
+	}
+	r.must(Want{}, r.n)
+}
+
+// TestIdleForLongerThanTheRetention has retention delete every segment, all of which the newest snapshot contains, before the next process.
+func TestIdleForLongerThanTheRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 2 {
+		r.write(1)
+		r.step()
+	}
+	r.ahead += 25 * time.Hour
+	r.step() // with a snapshot
+	r.ahead += 100 * time.Hour
+	if _, err := r.s.retain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.place.Stat(t.Context(), segmentName(r.s.gen.id, 1)); !errors.Is(err, blob.ErrNotFound) {
+		t.Fatalf("the segment: %v", err)
+	}
+	r.stop()
+	r.start()
+	r.write(1)
+	r.s.cfg.Snapshots = 1000 * time.Hour
+	r.step()
+	r.step()
+	r.status(1, 0, 0)
+	r.must(Want{}, 3)
+}
+
+// TestUnfinishedSnapshots sees that what was left of them is deleted once it is old.
+func TestUnfinishedSnapshots(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.write(1)
+	r.step()
+	gen := r.s.Status().Generation
+	put := func(name string) {
+		w, err := newWriter(filepath.Join(t.TempDir(), "x"), head{Kind: kindPart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := w.finish()
+		if err == nil {
+			err = o.put(t.Context(), r.place, name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, young := partName(snapshotName(gen, 5, r.now().Add(-time.Hour)), 0), partName(snapshotName(gen, 6, r.now().Add(time.Hour)), 0)
+	backup := partName(backups+stamp(r.now().Add(-48*time.Hour))+"-AAAAAAAA", 0)
+	put(old)
+	put(young)
+	put(backup)
+	r.write(1)
+	r.step()
+	v, err := Look(t.Context(), r.place)
+	if err == nil {
+		err = v.prune(t.Context(), r.s.created, r.now(), gen, "")
+	}
+	if err == nil {
+		_, _, err = Backup(t.Context(), r.path, r.place, t.TempDir(), 1, "host", "test", r.now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{old: false, young: true, backup: false} {
+		if _, err := r.place.Stat(t.Context(), name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.must(Want{}, 2)
+}
+
 // TestRetentionNeedsAWholeSnapshot loses a part of the snapshot from which the time to keep would be restored.
 func TestRetentionNeedsAWholeSnapshot(t *testing.T) {
 	t.Parallel()

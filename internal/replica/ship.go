@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -407,56 +405,6 @@ func (s *Shipper) ship(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-var errMissing = errors.New("what was stored before is no longer there")
-
-// confirm sees, before the first segment of a process is stored, and once a folder is back, that those before it are there.
-func (s *Shipper) confirm(ctx context.Context, gen *generation) error {
-	s.mu.Lock()
-	known, last := gen.known, gen.index
-	if len(s.queue) > 0 {
-		last = s.queue[0].Index - 1
-	}
-	s.mu.Unlock()
-	if known {
-		return nil
-	}
-	_, err := s.cfg.Place.Stat(ctx, generations+gen.id)
-	if err == nil && last > 0 {
-		_, err = s.cfg.Place.Stat(ctx, segmentName(gen.id, last))
-		if errors.Is(err, blob.ErrNotFound) {
-			err = s.within(ctx, gen.id, last)
-		}
-	}
-	if errors.Is(err, blob.ErrNotFound) {
-		if err := s.there(ctx); err != nil {
-			return err
-		}
-		return errMissing
-	}
-	if err == nil && s.cfg.Mounted {
-		err = s.sign(ctx) // the mark was forgotten on purpose, or with the folder beside the store
-	}
-	if err == nil {
-		s.mu.Lock()
-		gen.known = true
-		s.mu.Unlock()
-	}
-	return err
-}
-
-// within fails unless a snapshot ends with a segment: then retention may have deleted the segment.
-func (s *Shipper) within(ctx context.Context, generation string, index int64) error {
-	found := false
-	err := blob.Each(ctx, s.cfg.Place, fmt.Sprintf("%s%s/%012x-", snapshots, generation, index), func(x blob.Info) error {
-		found = found || known(x.Name) && strings.HasSuffix(x.Name, manifest)
-		return nil
-	})
-	if err == nil && !found {
-		return blob.ErrNotFound
-	}
-	return err
-}
-
 // stored notes that a segment is stored.
 func (s *Shipper) stored(gen *generation, x segment) {
 	s.mu.Lock()
@@ -470,74 +418,4 @@ func (s *Shipper) stored(gen *generation, x segment) {
 	s.queue = s.queue[1:]
 	s.reached(x.Began)
 	s.local.stored(s.cfg.Place.String(), gen.snapshot, x)
-}
-
-// failed notes a failure, and returns how long to wait.
-func (s *Shipper) failed(err error) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failedLocked(err)
-}
-
-func (s *Shipper) failedLocked(err error) time.Duration {
-	s.fails++
-	s.counts.Failures++
-	if s.failing == nil {
-		s.cfg.Log.Warn("the store cannot be replicated for now; it works on, and changes wait", "place", s.cfg.Place.String(), "error", err)
-	}
-	s.failing = err
-	return min(longestWait, s.cfg.Every<<min(s.fails-1, 10))
-}
-
-func (s *Shipper) recovered() {
-	if s.failing != nil {
-		s.cfg.Log.Info("the store is replicated again", "place", s.cfg.Place.String(), "failures", s.fails)
-	}
-	s.fails, s.failing = 0, nil
-}
-
-// Status is how far the replica has come.
-type Status struct {
-	Counts
-	Generation string        // empty: none has begun
-	Behind     time.Duration // age of the moment of which everything can be restored
-	Waiting    int64         // bytes to be stored
-	Failing    error         // nil: the last attempt was good
-	Whole      bool          // the generation has a snapshot
-}
-
-// Status returns how far the replica has come.
-func (s *Shipper) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := Status{Counts: s.counts, Behind: max(0, s.cfg.Now().Sub(s.complete)), Waiting: s.waiting(), Failing: s.failing}
-	if s.gen != nil {
-		out.Generation, out.Whole = s.gen.id, !s.gen.snapshot.IsZero()
-	}
-	return out
-}
-
-// Warning says, without naming the place, that the replica is too far behind; empty: it is not.
-func (x Status) Warning() string {
-	if x.Behind < tooFar {
-		return ""
-	}
-	text := fmt.Sprintf("The continuous backup is %s behind.", x.Behind.Round(time.Second))
-	switch {
-	case x.Failing != nil:
-		return text + " The place where it is stored refuses or cannot be reached; the server's log says why."
-	case !x.Whole:
-		return text + " Its first snapshot is not complete yet."
-	}
-	return text
-}
-
-// numbers returns the pages in order.
-func numbers(pages map[uint32][]byte) []uint32 {
-	out := make([]uint32, 0, len(pages))
-	for n := range pages {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
 }
