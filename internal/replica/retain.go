@@ -144,7 +144,11 @@ func (v *Survey) forget(ctx context.Context, g Generation) error {
 			return err
 		}
 	}
-	if err := v.forgetSegments(ctx, g.ID); err != nil {
+	err := v.orphans(ctx, snapshots+g.ID+"/", "", nil, time.Unix(1<<40, 0))
+	if err == nil {
+		err = v.forgetSegments(ctx, g.ID)
+	}
+	if err != nil {
 		return err
 	}
 	if !g.described {

@@ -303,6 +303,14 @@ func TestRetentionOfForeignObjects(t *testing.T) {
 		}
 		r.spoil(name)
 	}
+	left := partName(snapshotName(g.ID, 8, r.now().Add(2*time.Hour)), 0) // of a snapshot that was not finished
+	data, err := os.ReadFile(r.file(partName(g.Snapshots[0].Name, 0)))
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(r.file(left)), 0o700), os.WriteFile(r.file(left), data, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.begin(1)
 	r.ahead += time.Hour
 	if err := r.survey().prune(t.Context(), r.s.created, r.now(), r.s.gen.id, ""); err != nil {
@@ -313,7 +321,7 @@ func TestRetentionOfForeignObjects(t *testing.T) {
 			t.Errorf("%s was deleted", name)
 		}
 	}
-	for _, name := range []string{generations + g.ID, segmentName(g.ID, 1), segmentName(g.ID, 2), g.Snapshots[0].Name + manifest} {
+	for _, name := range []string{generations + g.ID, segmentName(g.ID, 1), segmentName(g.ID, 2), g.Snapshots[0].Name + manifest, left} {
 		if !r.gone(name) {
 			t.Errorf("%s is left", name)
 		}
