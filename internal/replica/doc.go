@@ -3,6 +3,7 @@
 //
 //	Tap ─Cut─▶ segment ─▶ spool (files) ─▶ place      a segment: the pages that changed since the one before
 //	Snapshot ─▶ parts ─▶ spool ─▶ place ─▶ manifest   a snapshot: every page after a segment
+//	segments ─▶ merged object                         the last content of each page in many segments, which a restore reads in their stead
 //	place ─▶ Survey ─▶ Choose ─▶ Assemble ─▶ file     a snapshot and the segments after it
 //
 // A generation is a row of segments without a gap, each of which names the

@@ -31,6 +31,7 @@ const (
 const (
 	kindGeneration = "generation"
 	kindSegment    = "segment"
+	kindMerged     = "merged" // segments in a row
 	kindPart       = "part"
 	kindSnapshot   = "snapshot" // the manifest of one; without it there is none
 )
@@ -42,6 +43,9 @@ type head struct {
 	Generation string    `json:"generation,omitempty"`
 	Index      int64     `json:"index"`              // of the segment, of the last one that a snapshot contains, or of the part
 	Previous   string    `json:"previous,omitempty"` // sum of the segment before, or of the last one that a snapshot contains; of a generation before the first
+	First      int64     `json:"first,omitempty"`    // segment of a merged object
+	Last       string    `json:"last,omitempty"`     // sum of the last segment in it
+	Least      uint32    `json:"least,omitempty"`    // size, in pages, that the database had after any of them
 	PageSize   int       `json:"page_size,omitempty"`
 	Pages      int       `json:"pages"`
 	Size       uint32    `json:"size,omitempty"` // of the database, in pages

@@ -37,6 +37,8 @@ type state struct {
 const (
 	stateFile = "state.json"
 	ending    = ".segment"
+	// storedEnding is of segments that are stored, and wait to be merged.
+	storedEnding = ".stored"
 )
 
 var waitingForm = regexp.MustCompile(`^[0-9a-f]{12}\.segment$`)
@@ -47,8 +49,8 @@ func (l local) load(place string) (s state, waiting []segment) {
 	if err != nil {
 		return state{}, nil
 	}
-	for _, e := range entries { // of a snapshot or a segment that was cut off
-		if ext := filepath.Ext(e.Name()); ext == partial || ext == stagingEnding {
+	for _, e := range entries { // of a snapshot or a segment that was cut off, or segments that were to be merged
+		if ext := filepath.Ext(e.Name()); ext == partial || ext == stagingEnding || ext == storedEnding {
 			_ = os.Remove(filepath.Join(l.folder, e.Name()))
 		}
 	}
@@ -63,7 +65,8 @@ func (l local) load(place string) (s state, waiting []segment) {
 		}
 		x, err := l.read(e.Name())
 		if err == nil && x.Index <= index {
-			continue // it was stored, and the process ended before it removed the file
+			_ = os.Remove(x.file) // it was stored, and the process ended before it gave the file another ending
+			continue
 		}
 		if err != nil || x.Generation != s.Generation || x.Index != index+1 || x.Previous != sum {
 			return state{}, nil
@@ -115,10 +118,9 @@ func (l local) write(h head, pages map[uint32][]byte) (object, error) {
 	return o, os.Rename(file+partial, file)
 }
 
-// stored records that a segment is stored, and removes its file.
+// stored records that a segment is stored.
 func (l local) stored(place string, snapshot time.Time, x segment) {
 	l.save(state{Place: place, Store: x.Store, Generation: x.Generation, Index: x.Index, Sum: x.sum, Ended: x.Ended, Snapshot: snapshot, Tap: sqlite.TapState{At: x.Position}})
-	_ = os.Remove(x.file)
 }
 
 // whole records when the newest snapshot was taken. base is the state at the first one of a generation.
@@ -164,7 +166,7 @@ func (l local) clear() {
 	entries, _ := os.ReadDir(l.folder)
 	for _, e := range entries {
 		name := e.Name()
-		if name == stateFile || strings.HasSuffix(name, partial) || slices.Contains([]string{ending, stagingEnding}, filepath.Ext(name)) {
+		if name == stateFile || strings.HasSuffix(name, partial) || slices.Contains([]string{ending, storedEnding, stagingEnding}, filepath.Ext(name)) {
 			_ = os.Remove(filepath.Join(l.folder, name))
 		}
 	}

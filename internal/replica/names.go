@@ -10,19 +10,21 @@ import (
 
 // The names of objects. Segments are in folders of 4 096, so that listing some of them is cheap everywhere.
 const (
-	generations = "replica/generations/"
-	segments    = "replica/segments/"
-	snapshots   = "replica/snapshots/"
-	backups     = "backups/"
-	manifest    = "/manifest"
-	perFolder   = 12 // bits
-	stampForm   = "20060102T150405.000000Z"
-	partial     = ".partial"
+	generations   = "replica/generations/"
+	segments      = "replica/segments/"
+	mergedObjects = "replica/merged/"
+	snapshots     = "replica/snapshots/"
+	backups       = "backups/"
+	manifest      = "/manifest"
+	perFolder     = 12 // bits
+	stampForm     = "20060102T150405.000000Z"
+	partial       = ".partial"
 )
 
 var (
 	idForm       = regexp.MustCompile(`^\d{8}T\d{6}\.\d{6}Z-[0-9A-Z]{8}$`)
 	segmentForm  = regexp.MustCompile(`^[0-9a-f]{9}/[0-9a-f]{12}$`)
+	mergedForm   = regexp.MustCompile(`^[0-9a-f]{12}-[0-9a-f]{12}$`)
 	snapshotForm = regexp.MustCompile(`^[0-9a-f]{12}-\d{8}T\d{6}\.\d{6}Z$`)
 	partForm     = regexp.MustCompile(`^(manifest|part-\d{6})$`)
 )
@@ -50,6 +52,15 @@ func indexIn(name string) int64 {
 	return n
 }
 
+func mergedName(generation string, first, last int64) string {
+	return fmt.Sprintf("%s%s/%012x-%012x", mergedObjects, generation, first, last)
+}
+
+// spanIn reads the first and the last segment in the name of a merged object.
+func spanIn(name string) (first, last int64) {
+	return indexIn(name[len(name)-25:]), indexIn(name[len(name)-12:])
+}
+
 func snapshotName(generation string, index int64, at time.Time) string {
 	return fmt.Sprintf("%s%s/%012x-%s", snapshots, generation, index, stamp(at))
 }
@@ -64,6 +75,10 @@ func known(name string) bool {
 	if rest, ok := strings.CutPrefix(name, segments); ok {
 		id, rest, _ := strings.Cut(rest, "/")
 		return idForm.MatchString(id) && segmentForm.MatchString(rest)
+	}
+	if rest, ok := strings.CutPrefix(name, mergedObjects); ok {
+		id, rest, _ := strings.Cut(rest, "/")
+		return idForm.MatchString(id) && mergedForm.MatchString(rest)
 	}
 	if rest, ok := strings.CutPrefix(name, snapshots); ok {
 		id, rest, _ := strings.Cut(rest, "/")

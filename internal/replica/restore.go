@@ -117,7 +117,23 @@ func (v *Survey) assemble(ctx context.Context, c Choice, file *os.File, tell fun
 		}
 		return r, err, nil
 	}
+	var spans map[int64]int64
+	if err == nil {
+		spans, err = v.spans(ctx, c)
+	}
 	for index := c.Snapshot.index + 1; err == nil && index <= c.Last; index++ {
+		if last, ok := spans[index]; ok {
+			next, err := v.span(ctx, c, index, last, chain, file, &r)
+			if err == nil {
+				chain, index = next, last
+				tell(int64(r.Segments), c.Last-c.Snapshot.index)
+				continue
+			}
+			if !errors.As(err, new(*blob.Damaged)) {
+				return r, nil, err
+			}
+			v.Ignored = append(v.Ignored, err.Error()) // its segments are there
+		}
 		if chain, err = v.segment(ctx, c, index, chain, file, &r); errors.As(err, new(*blob.Damaged)) {
 			c.gen.cut = index
 			return r, err, nil
@@ -157,7 +173,7 @@ func (p parsed) write(place blob.Store, name string, file *os.File) error {
 	if err == nil && p.Kind == kindSegment && pages != p.Pages {
 		err = fmt.Errorf("it has %d pages; want %d", pages, p.Pages)
 	}
-	if err == nil && p.Kind == kindSegment {
+	if err == nil && (p.Kind == kindSegment || p.Kind == kindMerged) {
 		return file.Truncate(int64(p.Size) * int64(p.PageSize))
 	}
 	if err != nil && !errors.As(err, new(*os.PathError)) {

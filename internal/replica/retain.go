@@ -87,7 +87,11 @@ func (v *Survey) prune(ctx context.Context, store, limit time.Time, current, sto
 			return err
 		}
 		if base >= 0 && !later {
-			if err := deleteAll(ctx, v.place, segments+g.ID+"/", g.Snapshots[base].index); err != nil {
+			upTo := g.Snapshots[base].index
+			if err := v.forgetMerged(ctx, g.ID, upTo); err != nil {
+				return err
+			}
+			if err := deleteAll(ctx, v.place, segments+g.ID+"/", upTo); err != nil {
 				return err
 			}
 			later = true
@@ -145,6 +149,9 @@ func (v *Survey) forget(ctx context.Context, g Generation) error {
 		}
 	}
 	err := v.orphans(ctx, snapshots+g.ID+"/", "", nil, time.Unix(1<<40, 0))
+	if err == nil {
+		err = v.forgetMerged(ctx, g.ID, 1<<62)
+	}
 	if err == nil {
 		err = v.forgetSegments(ctx, g.ID)
 	}

@@ -42,6 +42,14 @@ type flaky struct {
 	blob.Store
 	away   error
 	before func(name string) // an object is stored
+	read   func(name string) // an object is read
+}
+
+func (f *flaky) Get(ctx context.Context, name string, from, n int64) (io.ReadCloser, error) {
+	if f.read != nil {
+		f.read(name)
+	}
+	return f.Store.Get(ctx, name, from, n)
 }
 
 func (f *flaky) Put(ctx context.Context, o blob.Object, content io.ReaderAt) error {

@@ -55,9 +55,12 @@ type Shipper struct {
 	epoch    int64
 	gen      *generation
 	queue    []segment
-	restart  error  // why the generation cannot go on
-	mark     string // of a folder that was written to; see there
-	away     bool   // the folder did not have it
+	restart  error     // why the generation cannot go on
+	mark     string    // of a folder that was written to; see there
+	away     bool      // the folder did not have it
+	batch    []segment // stored, and to be merged
+	most     int       // segments in a merged object
+	merges   bool
 	staging  bool
 	storing  string    // the snapshot that is being staged or stored
 	retry    time.Time // before which no snapshot is tried
@@ -98,7 +101,7 @@ func New(cfg Config) (*Shipper, error) {
 	if err := os.MkdirAll(cfg.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the folder for what is to be replicated: %w", err)
 	}
-	s := &Shipper{cfg: cfg, wake: make(chan struct{}, 1), prune: make(chan struct{}, 1), local: local{cfg.Folder}}
+	s := &Shipper{cfg: cfg, wake: make(chan struct{}, 1), prune: make(chan struct{}, 1), most: mergeCount, local: local{cfg.Folder}}
 	state, waiting := s.local.load(cfg.Place.String())
 	s.tap = sqlite.NewTap(state.Tap, cfg.Now)
 	s.mark = s.local.mark(cfg.Place.String())
@@ -256,7 +259,7 @@ func (s *Shipper) drop(why error) {
 	if s.gen != nil && s.gen.end != nil {
 		s.gen.end()
 	}
-	s.gen, s.queue, s.restart, s.retry = nil, nil, nil, time.Time{}
+	s.gen, s.queue, s.batch, s.restart, s.retry = nil, nil, nil, nil, time.Time{}
 	s.tap.Abandon(errors.New("a new generation has not begun yet"))
 	s.local.clear()
 }
@@ -418,4 +421,5 @@ func (s *Shipper) stored(gen *generation, x segment) {
 	s.queue = s.queue[1:]
 	s.reached(x.Began)
 	s.local.stored(s.cfg.Place.String(), gen.snapshot, x)
+	s.merging(gen, x)
 }
