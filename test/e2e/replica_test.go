@@ -174,3 +174,50 @@ func TestRestoreToAnInstant(t *testing.T) {
 		t.Errorf("a wrong place:\n%s", out)
 	}
 }
+
+// TestReplicaOfAMountThatLeaves takes the file system of the folder away from a server, which leaves the empty folder under it.
+func TestReplicaOfAMountThatLeaves(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place := filepath.Join(dir, "place")
+	p := harness.Serve(t, "sqlite:"+filepath.Join(dir, "c.db"), "--replicate", "file:"+place)
+	metric := func(line string) func() bool {
+		return func() bool {
+			_, metrics, err := p.Ask("GET", "/metrics", "")
+			return err == nil && strings.Contains(metrics, line)
+		}
+	}
+	harness.Eventually(t, 30*time.Second, "a first snapshot", metric("carillon_replication_snapshots_total 1"))
+	if err := os.Rename(place, place+"-mounted"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(place, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.Create(`{"name": "n", "key": "meanwhile", "schedule": {"type": "ONE_TIME", "scheduled_time": "2099-01-01T00:00:00Z"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	harness.Eventually(t, 30*time.Second, "a warning", func() bool {
+		_, ready, err := p.Ask("GET", "/readyz", "")
+		return err == nil && strings.Contains(ready, "continuous backup is") && strings.Contains(p.Out.String(), "is its file system mounted?")
+	})
+	if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
+		t.Errorf("it wrote under the mount: %v, %v", left, err)
+	}
+	if err := os.Remove(place); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(place+"-mounted", place); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, 30*time.Second, "no warning", func() bool {
+		_, ready, err := p.Ask("GET", "/readyz", "")
+		return err == nil && !strings.Contains(ready, "continuous backup is")
+	})
+	if !metric("carillon_replication_generations_total 1")() {
+		t.Error("another generation has begun")
+	}
+	file := filepath.Join(dir, "r.db")
+	restore(t, "--from", "file:"+place, "--to", file)
+	if code, _, _ := harness.Serve(t, "sqlite:"+file).Ask("GET", "/api/v1/jobs/key:meanwhile", ""); code != 200 {
+		t.Errorf("the job is not in the restored store: %d", code)
+	}
+}
