@@ -54,7 +54,7 @@ func (v *Survey) choose(ctx context.Context, want Want) (c Choice, lost, err err
 	if gen != nil {
 		c.Store, c.Generation, c.Snapshot, c.gen = gen.Store, gen.ID, *newest(gen.Snapshots), gen
 		if want.From == "" {
-			if err := v.alone(ctx, gen, want); err != nil {
+			if err := v.alone(ctx, gen); err != nil {
 				return c, nil, err
 			}
 		}
@@ -119,8 +119,30 @@ func (v *Survey) none(want Want) error {
 	return fmt.Errorf("%w: %s goes back to %s, and not to %s", ErrNone, v.place, show(first), show(want.At))
 }
 
-// alone fails if an earlier generation was written after this one began: then two processes have replicated at once.
-func (v *Survey) alone(ctx context.Context, gen *Generation, want Want) error {
+// follows reports whether a generation began after another one, whatever the clock said.
+func (v *Survey) follows(g Generation, id string) bool {
+	after := g.after
+	for range v.Generations {
+		if after == "" || after == id {
+			break
+		}
+		i := slices.IndexFunc(v.Generations, func(x Generation) bool { return x.ID == after })
+		if i < 0 {
+			return false
+		}
+		after = v.Generations[i].after
+	}
+	return after == id
+}
+
+// alone fails if an earlier generation was written after this one began: then two processes have replicated at once. It fails, too, if the
+// clock does not tell which one is the earlier.
+func (v *Survey) alone(ctx context.Context, gen *Generation) error {
+	for _, g := range v.Generations {
+		if g.ID != gen.ID && !g.Began.After(gen.Began) && v.follows(g, gen.ID) {
+			return fmt.Errorf("%w: the clock was set back: %s on %s from %s follows %s from %s", ErrAmbiguous, g.ID, g.Host, show(g.Began), gen.ID, show(gen.Began))
+		}
+	}
 	for _, g := range v.Generations {
 		if g.ID == gen.ID || g.Began.After(gen.Began) || len(g.Snapshots) == 0 {
 			continue

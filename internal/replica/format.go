@@ -57,6 +57,7 @@ type head struct {
 	Host     string           `json:"host,omitempty"`
 	Version  string           `json:"version,omitempty"`
 	Epoch    int64            `json:"epoch,omitempty"`
+	After    string           `json:"after,omitempty"` // the generation that one follows, whatever the clock says
 }
 
 // part is an object with some pages of a snapshot.

@@ -88,7 +88,7 @@ func (v *Survey) Assemble(ctx context.Context, c Choice, want Want, file *os.Fil
 				continue
 			}
 		}
-		switch short := r.Generation != first.Generation || r.last() < first.Last; {
+		switch short := r.Ended.Before(first.ended); {
 		case lost == nil:
 		case !want.LastGood:
 			return r, &Incomplete{lost, r.Ended}
@@ -101,9 +101,6 @@ func (v *Survey) Assemble(ctx context.Context, c Choice, want Want, file *os.Fil
 		return r, nil
 	}
 }
-
-// last returns the last segment that was restored.
-func (r Result) last() int64 { return r.Snapshot.index + int64(r.Segments) }
 
 // assemble writes a choice into an empty file, up to what is damaged, of which the survey then knows.
 func (v *Survey) assemble(ctx context.Context, c Choice, file *os.File, tell func(done, all int64)) (r Result, bad, err error) {

@@ -109,6 +109,16 @@ func TestTheNewestIsDamaged(t *testing.T) {
 			}
 			ids = append(ids, p.ID())
 		}
+		part, err := os.ReadFile(r.file(partName(backups+ids[1], 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.spoil(partName(backups+ids[1], 0))
+		r.refuses(Want{}, ids[1], 1)
+		if err := os.WriteFile(r.file(partName(backups+ids[1], 0)), part, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.must(Want{}, 2)
 		r.spoil(backups + ids[1] + manifest)
 		r.refuses(Want{}, ids[1], 1)
 		r.must(Want{From: ids[0]}, 1)
@@ -167,6 +177,30 @@ func TestTheGenerationOfAnInstant(t *testing.T) {
 	if _, err := r.restore(Want{At: inFirst, From: second.ID}); !errors.Is(err, ErrNone) {
 		t.Errorf("from a later generation: %v", err)
 	}
+}
+
+// TestAClockThatWasSetBack has a generation begin, by the clock, before the one that it follows.
+func TestAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.write(1)
+	r.step()
+	r.write(1)
+	r.step()
+	first := r.s.Status().Generation
+	for i := range 3 {
+		r.ahead -= time.Hour
+		r.begin(1)
+		gen := r.s.Status().Generation
+		if _, err := r.restore(Want{}); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), "the clock was set back") {
+			t.Errorf("got %v; want that %s follows %s", err, gen, first)
+		}
+		r.must(Want{From: gen}, 3+i)
+		r.must(Want{From: first}, 2)
+	}
+	r.ahead += 10 * time.Hour
+	r.begin(1)
+	r.must(Want{}, 6)
 }
 
 // TestTwoProcessesWithSnapshotsOnly has a process take a snapshot after another one has begun a generation, and no segments.

@@ -142,15 +142,17 @@ func (s *Shipper) Bind(ctx context.Context, store *sqlite.Store) error {
 	if s.complete.IsZero() {
 		s.complete = s.cfg.Now()
 	}
-	if err := s.alone(ctx); errors.Is(err, ErrOthers) {
+	if _, err := s.alone(ctx); errors.Is(err, ErrOthers) {
 		return err
 	}
 	return nil // if it cannot be reached, begin asks again
 }
 
-// alone fails if another store's replica is at the place.
-func (s *Shipper) alone(ctx context.Context) error {
-	return blob.Each(ctx, s.cfg.Place, generations, func(x blob.Info) error {
+// alone fails if another store's replica is at the place. It returns the last generation there.
+func (s *Shipper) alone(ctx context.Context) (newest string, err error) {
+	followed := map[string]bool{}
+	var all []string
+	err = blob.Each(ctx, s.cfg.Place, generations, func(x blob.Info) error {
 		if !known(x.Name) {
 			return nil
 		}
@@ -158,11 +160,21 @@ func (s *Shipper) alone(ctx context.Context) error {
 		if errors.Is(err, blob.ErrNotFound) || errors.As(err, new(*blob.Damaged)) {
 			return nil
 		}
+		if err == nil {
+			all = append(all, h.Generation)
+			followed[h.After] = true
+		}
 		if err == nil && !h.Store.Equal(s.created) {
 			err = fmt.Errorf("%w: %s has %s, of the store created at %s on %s; this store was created at %s", ErrOthers, s.cfg.Place, h.Generation, show(h.Store), h.Host, show(s.created))
 		}
 		return err
 	})
+	for _, id := range all { // in the order of the clock
+		if !followed[id] {
+			newest = id
+		}
+	}
+	return newest, err
 }
 
 func show(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
@@ -277,13 +289,14 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	if err == nil {
 		err = s.sign(asking)
 	}
+	var after string
 	if err == nil {
-		err = s.alone(asking)
+		after, err = s.alone(asking)
 	}
 	if err == nil {
 		err = s.put(asking, generations+gen.id, func(ctx context.Context) (err error) {
 			gen.sum, err = putHead(ctx, s.cfg.Place, generations+gen.id, head{
-				Kind: kindGeneration, Store: s.created, Generation: gen.id, Began: now, Ended: now, Host: s.cfg.Host, Version: s.cfg.Version, Epoch: s.epoch,
+				Kind: kindGeneration, Store: s.created, Generation: gen.id, Began: now, Ended: now, Host: s.cfg.Host, Version: s.cfg.Version, Epoch: s.epoch, After: after,
 			}, s.cfg.Folder)
 			return err
 		})

@@ -32,8 +32,9 @@ type Generation struct {
 	Epoch     int64
 	Snapshots []Point // whole ones, by time
 
-	described bool  // its description was read, and not only a manifest
-	cut       int64 // the first segment that turned out to be damaged; 0: none has
+	described bool   // its description was read, and not only a manifest
+	after     string // the generation that it follows
+	cut       int64  // the first segment that turned out to be damaged; 0: none has
 }
 
 // Point is a snapshot from which a store can be restored.
@@ -70,7 +71,7 @@ func Look(ctx context.Context, place blob.Store) (*Survey, error) {
 	err := blob.Each(ctx, place, generations, func(x blob.Info) error {
 		p, err := v.read(ctx, x.Name, kindGeneration)
 		if err == nil && p != nil {
-			v.Generations = append(v.Generations, Generation{ID: p.Generation, Store: p.Store, Host: p.Host, Began: p.Began, Epoch: p.Epoch, described: true})
+			v.Generations = append(v.Generations, Generation{ID: p.Generation, Store: p.Store, Host: p.Host, Began: p.Began, Epoch: p.Epoch, described: true, after: p.After})
 		}
 		return err
 	})
