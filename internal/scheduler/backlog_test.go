@@ -144,7 +144,7 @@ func until(t *testing.T, within time.Duration, what func() string, is func() boo
 	return time.Since(begun)
 }
 
-// Issue 18, C1: 500 jobs each minute with catch_up all, two hours behind, and a job each five seconds of another tenant. It
+// There are 500 jobs each minute with catch_up all, two hours behind, and a job each five seconds of another tenant. It
 // fires in time all along, and every instant that is owed fires once.
 func TestALargeCatchUpDelaysNobody(t *testing.T) {
 	jobs := 500

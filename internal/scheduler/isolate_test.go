@@ -314,7 +314,7 @@ func TestManySchedulesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Issue 18, C1: more tenants are behind than one pass reads jobs of, each with more jobs than one read returns. All that is in time fires in
+// More tenants are behind than one pass reads jobs of, each with more jobs than one read returns. All that is in time fires in
 // time, every tenant gets its turns, and one with a single job that is late does not wait for the thousands of the others.
 func TestManyTenantsAreBehind(t *testing.T) {
 	const tenants, each = 11, lateJobs + 1

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
 
-// Issue 18, C4: a worker has been given some 120 leases a second for a minute, finished nearly everything, and dies. What it still
+// A worker has been given some 120 leases a second for a minute, finished nearly everything, and dies. What it still
 // runs, the oldest and the latest, is queued again within 10 s after its lease has ended (SPEC Q5), at the product's own timeouts and
 // while others create, lease and finish as fast as the store lets them.
 func TestRecoveryIsNotPacedByWhatHasFinished(t *testing.T) {

@@ -126,7 +126,7 @@ func ran(p *harness.Process, script string) (e client.Execution) {
 	return e
 }
 
-// Issue 18, A2: a command of a server that is not root read secrets.key and wrote itself a key of role system.
+// A command of a server that is not root read secrets.key and wrote itself a key of role system.
 func TestACommandCannotTakeOverItsServer(t *testing.T) {
 	t.Parallel()
 	if !landlocked() {
@@ -195,7 +195,7 @@ func TestCommandsOfDevDoTheirWork(t *testing.T) {
 	}
 }
 
-// Issue 18, A2: a server, which holds the store, runs commands only if it is told so in so many words, even where they would be
+// A server, which holds the store, runs commands only if it is told so in so many words, even where they would be
 // confined. It names the ways out, and each of them works.
 func TestAServerRunsCommandsOnlyIfToldSo(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,8 @@ func split(sql string) (out []string) {
 	return out
 }
 
-// Issue 18, C9: a step held ACCESS EXCLUSIVE on jobs for 5 s a million credentials. No step after the first, which finds no rows, may.
+// A step that holds ACCESS EXCLUSIVE on a table with very many rows stops all who use it. No step after the first, which finds no rows, may
+// hold it for long.
 func TestStepsOverLargeTables(t *testing.T) {
 	for _, m := range must[[]engine.Migration](t)(migrations())[1:] {
 		for _, wrong := range largeStep(m) {
