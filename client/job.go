@@ -63,6 +63,12 @@ type RateLimit struct {
 	Burst *int   `json:"burst,omitempty" doc:"How many may start at once; default: a tenth of a second's worth, at least 1."`
 }
 
+// Retention is how many days finished executions are kept, at most as long as the tenant keeps them.
+type Retention struct {
+	Days       int  `json:"days" doc:"1 to 36500. More than the tenant's retention has no effect."`
+	FailedDays *int `json:"failed_days,omitempty" doc:"For executions that ended as FAILED, TIMED_OUT or EXPIRED; as days when omitted."`
+}
+
 // JobRequest is the body of a request to create a job.
 type JobRequest struct {
 	Name        string       `json:"name" doc:"1 to 255 characters; need not be unique."`
@@ -89,6 +95,7 @@ type JobRequest struct {
 	UniqueKey        *string    `json:"unique_key,omitempty" doc:"1 to 255 characters. While an execution with this key has not finished, a request to create another returns that one, with the header Carillon-Deduplicated: true."`
 	ExpiresAfter     *string    `json:"expires_after,omitempty" doc:"A duration such as 90s or 1h30m, up to 720h: an execution that has not started by then ends as EXPIRED."`
 	AutoRedriveAfter *string    `json:"auto_redrive_after,omitempty" doc:"A duration: a dead letter of the job is redriven once, this long after it died."`
+	Retention        *Retention `json:"retention,omitempty" doc:"Deletes the history of the job earlier than the tenant's retention does."`
 }
 
 // JobSchedule is a job's schedule as returned by the API.
@@ -178,6 +185,7 @@ type Job struct {
 	UniqueKey        *string    `json:"unique_key"`
 	ExpiresAfter     *string    `json:"expires_after"`
 	AutoRedriveAfter *string    `json:"auto_redrive_after"`
+	Retention        *Retention `json:"retention"`
 
 	DependsOn []string `json:"depends_on,omitempty" doc:"The ids of the jobs that it depends on; see /jobs/{id}/dependencies."`
 

@@ -66,6 +66,7 @@ type WorkflowRequest struct {
 	RateLimit      *RateLimit `json:"rate_limit,omitempty"`
 	UniqueKey      *string    `json:"unique_key,omitempty"`
 	ExpiresAfter   *string    `json:"expires_after,omitempty"`
+	Retention      *Retention `json:"retention,omitempty" doc:"Deletes runs, with the executions of their nodes, earlier than the tenant's retention does."`
 
 	Timeout     string          `json:"timeout,omitempty" doc:"Limits a run, such as 2h: what runs is cancelled, the rest is NOT_RUN, finally nodes run."`
 	OnFailure   string          `json:"on_failure,omitempty" enum:"continue,stop" doc:"What a failed node means to the rest: only descendants suffer (continue, the default), or nothing else starts (stop)."`
@@ -105,6 +106,7 @@ type Workflow struct {
 	RateLimit      *RateLimit `json:"rate_limit"`
 	UniqueKey      *string    `json:"unique_key"`
 	ExpiresAfter   *string    `json:"expires_after"`
+	Retention      *Retention `json:"retention"`
 
 	Timeout     string          `json:"timeout,omitempty"`
 	OnFailure   string          `json:"on_failure,omitempty"`

@@ -64,10 +64,12 @@ jobs:
     unique_key: u
     expires_after: 90m
     auto_redrive_after: 2h
+    retention: {days: 7, failed_days: 90}
   - key: every
     name: every
     schedule: {type: INTERVAL, every: 90s}
     execution: {target: worker, kind: resize, payload: [a, "1"]}
+    retention: {days: 3}
   - key: once
     name: once
     schedule: {type: ONE_TIME, scheduled_time: 2080-01-02T03:04:05.5Z}

@@ -30,11 +30,34 @@ func limits(r client.JobRequest, d *job.Definition, v *job.Invalids) {
 	const span = "a duration from 1ms to 720h (30 days), such as 90s or 1h30m"
 	d.ExpiresAfter = duration("expires_after", r.ExpiresAfter, span, v)
 	d.AutoRedriveAfter = duration("auto_redrive_after", r.AutoRedriveAfter, span, v)
+	d.Retention = retention(r.Retention, v)
 	for field, n := range map[string]*int64{"execution.stall_timeout_seconds": r.Execution.StallTimeoutSeconds, "execution.total_timeout_seconds": r.Execution.TotalTimeoutSeconds} {
 		if n != nil && *n == 0 {
 			v.Add(field, 0, "a whole number, 1 or more, or null for none")
 		}
 	}
+}
+
+// retention reads how long a job keeps its history.
+func retention(r *client.Retention, v *job.Invalids) job.Retention {
+	if r == nil {
+		return job.Retention{}
+	}
+	out := job.Retention{Days: r.Days, FailedDays: deref(r.FailedDays, r.Days)}
+	if out.Days == 0 {
+		v.Add("retention.days", 0, job.WantRetentionDays)
+	}
+	if r.FailedDays != nil && out.FailedDays == 0 {
+		v.Add("retention.failed_days", 0, job.WantRetentionDays+", or null for as many as days")
+	}
+	return out
+}
+
+func wireRetention(r job.Retention) *client.Retention {
+	if r.IsZero() {
+		return nil
+	}
+	return &client.Retention{Days: r.Days, FailedDays: &r.FailedDays}
 }
 
 // readLimit reads a concurrency limit and a rate.

@@ -27,6 +27,12 @@ func asRequest(j job.Job) client.JobRequest {
 			MaxRetries: &w.RetryPolicy.MaxRetries, Backoff: w.RetryPolicy.Backoff, InitialDelayMS: &w.RetryPolicy.InitialDelayMS, MaxDelayMS: &w.RetryPolicy.MaxDelayMS,
 		},
 	}
+	if k := w.Retention; k != nil {
+		r.Retention = &client.Retention{Days: k.Days}
+		if *k.FailedDays != k.Days { // else they stay the same, if a patch changes the one
+			r.Retention.FailedDays = k.FailedDays
+		}
+	}
 	s, x := w.Schedule, w.Execution
 	r.Schedule = &client.Schedule{
 		Type: s.Type, ScheduledTime: s.ScheduledTime, CronExpression: s.CronExpression, Timezone: s.Timezone, Day: s.Day, Every: s.Every,

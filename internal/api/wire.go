@@ -63,7 +63,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		Overlap: string(cmp.Or(j.Overlap, job.OverlapAllow)), CatchUp: string(cmp.Or(j.CatchUp, job.CatchUpLatest)),
 		CatchUpLimit: cmp.Or(j.CatchUpLimit, job.DefaultCatchUpLimit), Labels: j.Labels, Queue: j.Queue,
 		MaxConcurrent: atOnce(j.MaxConcurrent), ConcurrencyKey: optional(j.ConcurrencyKey), RateLimit: wireRate(j.Rate), UniqueKey: optional(j.UniqueKey),
-		ExpiresAfter: wireSpan(j.ExpiresAfter), AutoRedriveAfter: wireSpan(j.AutoRedriveAfter),
+		ExpiresAfter: wireSpan(j.ExpiresAfter), AutoRedriveAfter: wireSpan(j.AutoRedriveAfter), Retention: wireRetention(j.Retention),
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
 	out.Tags, out.Labels = list0(out.Tags), list0(out.Labels)

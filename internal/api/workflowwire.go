@@ -22,7 +22,7 @@ func workflowOf(r client.WorkflowRequest, base job.RetryPolicy) (out service.Wor
 	out.Definition, err = definition(client.JobRequest{
 		Name: r.Name, Key: r.Key, Description: r.Description, Schedule: r.Schedule, Priority: r.Priority, Tags: r.Tags, Owner: r.Owner, Runbook: r.Runbook, Paused: r.Paused,
 		Queue: r.Queue, Labels: r.Labels, Overlap: r.Overlap, CatchUp: r.CatchUp, CatchUpLimit: r.CatchUpLimit, MaxConcurrent: r.MaxConcurrent, ConcurrencyKey: r.ConcurrencyKey,
-		RateLimit: r.RateLimit, UniqueKey: r.UniqueKey, ExpiresAfter: r.ExpiresAfter, Execution: client.Target{Payload: r.Input},
+		RateLimit: r.RateLimit, UniqueKey: r.UniqueKey, ExpiresAfter: r.ExpiresAfter, Retention: r.Retention, Execution: client.Target{Payload: r.Input},
 	}, job.RetryPolicy{Backoff: job.Exponential})
 	if err != nil {
 		return out, err
@@ -81,7 +81,7 @@ func wireWorkflow(f service.Flow) client.Workflow {
 	out := client.Workflow{
 		WorkflowID: j.JobID, Version: f.Target.Version, Key: j.Key, Name: j.Name, Description: j.Description, Status: j.Status, Schedule: j.Schedule, Priority: j.Priority, Tags: j.Tags,
 		Owner: j.Owner, Runbook: j.Runbook, Queue: j.Queue, Labels: j.Labels, Overlap: j.Overlap, CatchUp: j.CatchUp, CatchUpLimit: j.CatchUpLimit, MaxConcurrent: j.MaxConcurrent,
-		ConcurrencyKey: j.ConcurrencyKey, RateLimit: j.RateLimit, UniqueKey: j.UniqueKey, ExpiresAfter: j.ExpiresAfter, Input: f.Payload,
+		ConcurrencyKey: j.ConcurrencyKey, RateLimit: j.RateLimit, UniqueKey: j.UniqueKey, ExpiresAfter: j.ExpiresAfter, Retention: j.Retention, Input: f.Payload,
 		Timeout: f.Graph.Timeout, OnFailure: string(f.Graph.OnFailure), InputSchema: f.Graph.InputSchema, Output: f.Graph.Output, Nodes: wireNodes(f.Graph.Nodes),
 		DependsOn: j.DependsOn, PauseReason: j.PauseReason, PausedUntil: j.PausedUntil, Stats: j.Stats, CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision, Warnings: wireWarnings(f.Warnings),
 	}
@@ -114,6 +114,6 @@ func asWorkflowRequest(f service.Flow) client.WorkflowRequest {
 	return client.WorkflowRequest{
 		Name: r.Name, Key: r.Key, Description: r.Description, Schedule: r.Schedule, Priority: r.Priority, Tags: r.Tags, Owner: r.Owner, Runbook: r.Runbook, Queue: r.Queue, Labels: r.Labels,
 		Overlap: r.Overlap, CatchUp: r.CatchUp, CatchUpLimit: r.CatchUpLimit, MaxConcurrent: r.MaxConcurrent, ConcurrencyKey: r.ConcurrencyKey, RateLimit: r.RateLimit, UniqueKey: r.UniqueKey,
-		ExpiresAfter: r.ExpiresAfter, Timeout: w.Timeout, OnFailure: w.OnFailure, InputSchema: w.InputSchema, Input: w.Input, Output: w.Output, Nodes: w.Nodes,
+		ExpiresAfter: r.ExpiresAfter, Retention: r.Retention, Timeout: w.Timeout, OnFailure: w.OnFailure, InputSchema: w.InputSchema, Input: w.Input, Output: w.Output, Nodes: w.Nodes,
 	}
 }

@@ -15,6 +15,7 @@ var flagOf = map[string]string{
 	"overlap": "overlap", "catch_up": "catch-up", "priority": "priority", "tags": "tag", "labels": "label", "queue": "queue",
 	"max_concurrent": "max-concurrent", "concurrency_key": "concurrency-key", "rate_limit": "rate", "rate_limit.count": "rate",
 	"rate_limit.per": "rate", "unique_key": "unique-key", "expires_after": "expires-after", "auto_redrive_after": "auto-redrive-after",
+	"retention.days": "retention-days", "retention.failed_days": "retention-failed-days",
 	"description": "description", "owner": "owner", "runbook": "runbook", "key": "key", "role": "role", "tenant_id": "for-tenant",
 	"tier": "tier", "callback_url": "to", "events": "event", "reason": "reason", "until": "until", "rate_per_s": "rate",
 	"input": "input", "nodes[0]": "node", "comment": "comment", "data": "data", "result": "result", "match": "match", "max_parallel": "max-parallel", "tolerate": "tolerate", "only": "only",

@@ -152,6 +152,7 @@ func (s jobCommands) showJob(j client.Job) error {
 		{"Timeout", span(time.Duration(j.Execution.TimeoutSeconds) * time.Second)},
 		{"Retries", retryWords(every)},
 		{"Policies", "overlap " + j.Overlap + ", catch up " + j.CatchUp},
+		{"Retention", retentionWords(j.Retention)},
 		{"Queue", fmt.Sprintf("%s, priority %d", j.Queue, j.Priority)},
 		{"Labels", strings.Join(j.Labels, ", ")},
 		{"Tags", strings.Join(j.Tags, ", ")},
@@ -167,6 +168,17 @@ func (s jobCommands) showJob(j client.Job) error {
 		f[4].value = ""
 	}
 	return one(s.session, s.jobs(), j, f)
+}
+
+func retentionWords(r *client.Retention) string {
+	if r == nil {
+		return ""
+	}
+	out := fmt.Sprintf("%d days", r.Days)
+	if r.FailedDays != nil && *r.FailedDays != r.Days {
+		out += fmt.Sprintf(", failures %d days", *r.FailedDays)
+	}
+	return out + ", or as long as the tenant's if that is shorter"
 }
 
 func payloadWords(p json.RawMessage) string {

@@ -67,6 +67,8 @@ func addJobFlags(s *session, c *cobra.Command) *jobFlags {
 	f.String("unique-key", "", "create no other execution while one with this key is unfinished")
 	f.Duration("expires-after", 0, "executions that have not started after this long end as EXPIRED")
 	f.Duration("auto-redrive-after", 0, "redrive a dead letter once, automatically, after this long")
+	f.Int("retention-days", 0, "days that the history of the job is kept, at most as long as the tenant's")
+	f.Int("retention-failed-days", 0, "days that failed executions are kept (default as --retention-days)")
 	f.String("description", "", "what the job is for")
 	f.String("owner", "", "who is responsible for the job")
 	f.String("runbook", "", "what to do when the job fails")
@@ -122,7 +124,13 @@ func (f *jobFlags) request(argv []string) (fields, error) {
 	if f.given("retry-delay") {
 		retry["initial_delay_ms"] = f.duration("retry-delay").Milliseconds()
 	}
-	for name, part := range map[string]fields{"schedule": schedule, "execution": execution, "retry_policy": retry} {
+	retention := fields{}
+	for flag, name := range map[string]string{"retention-days": "days", "retention-failed-days": "failed_days"} {
+		if f.given(flag) {
+			retention[name] = f.number(flag)
+		}
+	}
+	for name, part := range map[string]fields{"schedule": schedule, "execution": execution, "retry_policy": retry, "retention": retention} {
 		if len(part) > 0 {
 			under, _ := out[name].(map[string]any)
 			if under == nil {

@@ -261,7 +261,7 @@ func (j Job) fields() (map[string]any, error) {
 
 // requestShape lists the fields of a request, and their fields.
 var requestShape = shapeOf(client.JobRequest{
-	Schedule: &client.Schedule{}, RetryPolicy: &client.RetryPolicy{}, RateLimit: &client.RateLimit{}, Execution: client.Target{Expect: &client.Expect{}},
+	Schedule: &client.Schedule{}, RetryPolicy: &client.RetryPolicy{}, RateLimit: &client.RateLimit{}, Retention: &client.Retention{}, Execution: client.Target{Expect: &client.Expect{}},
 })
 
 // everything returns the object with every field of its shape; absent ones are null.

@@ -351,7 +351,7 @@ func OfWorkflow(w client.Workflow) Workflow {
 	out := Workflow{WorkflowRequest: client.WorkflowRequest{
 		Name: w.Name, Key: w.Key, Description: w.Description, Tags: w.Tags, Owner: w.Owner, Runbook: w.Runbook, Priority: &w.Priority, Labels: w.Labels,
 		Overlap: unless(w.Overlap, "allow"), CatchUp: unless(w.CatchUp, "latest"), CatchUpLimit: unless(w.CatchUpLimit, 100), Queue: unless(w.Queue, "default"),
-		MaxConcurrent: w.MaxConcurrent, ConcurrencyKey: w.ConcurrencyKey, RateLimit: w.RateLimit, UniqueKey: w.UniqueKey, ExpiresAfter: w.ExpiresAfter,
+		MaxConcurrent: w.MaxConcurrent, ConcurrencyKey: w.ConcurrencyKey, RateLimit: w.RateLimit, UniqueKey: w.UniqueKey, ExpiresAfter: w.ExpiresAfter, Retention: retention(w.Retention),
 		Timeout: w.Timeout, OnFailure: w.OnFailure, InputSchema: w.InputSchema, Input: w.Input, Output: w.Output, Nodes: w.Nodes,
 	}}
 	if s.Type != "MANUAL" {

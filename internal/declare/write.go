@@ -20,7 +20,7 @@ func Of(j client.Job) Job {
 		Name: j.Name, Key: j.Key, Description: j.Description, Tags: j.Tags, Owner: j.Owner, Runbook: j.Runbook, Priority: &j.Priority, Labels: j.Labels,
 		Overlap: unless(j.Overlap, "allow"), CatchUp: unless(j.CatchUp, "latest"), CatchUpLimit: unless(j.CatchUpLimit, 100), Queue: unless(j.Queue, "default"),
 		MaxConcurrent: j.MaxConcurrent, ConcurrencyKey: j.ConcurrencyKey, RateLimit: j.RateLimit, UniqueKey: j.UniqueKey,
-		ExpiresAfter: j.ExpiresAfter, AutoRedriveAfter: j.AutoRedriveAfter,
+		ExpiresAfter: j.ExpiresAfter, AutoRedriveAfter: j.AutoRedriveAfter, Retention: retention(j.Retention),
 		RetryPolicy: &client.RetryPolicy{
 			MaxRetries: &j.RetryPolicy.MaxRetries, Backoff: j.RetryPolicy.Backoff, InitialDelayMS: &j.RetryPolicy.InitialDelayMS, MaxDelayMS: &j.RetryPolicy.MaxDelayMS,
 		},
@@ -48,6 +48,14 @@ func Of(j client.Job) Job {
 		out.Paused = new(true)
 	}
 	return out
+}
+
+// retention returns one without what is the same by default.
+func retention(r *client.Retention) *client.Retention {
+	if r == nil || r.FailedDays == nil || *r.FailedDays != r.Days {
+		return r
+	}
+	return &client.Retention{Days: r.Days}
 }
 
 func unless[T comparable](v, usual T) *T {

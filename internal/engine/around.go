@@ -226,6 +226,10 @@ func (s *Around) Names(ctx context.Context, a1 tenant.ID, a2 []job.ID) (map[job.
 	return around(s.Hook, ctx, "Names", func(ctx context.Context) (map[job.ID]string, error) { return s.Store.Names(ctx, a1, a2) })
 }
 
+func (s *Around) Retentions(ctx context.Context, a1 tenant.ID, a2 []job.ID) (map[job.ID]job.Retention, error) {
+	return around(s.Hook, ctx, "Retentions", func(ctx context.Context) (map[job.ID]job.Retention, error) { return s.Store.Retentions(ctx, a1, a2) })
+}
+
 func (s *Around) LateJobs(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 int) (JobPage, error) {
 	return around(s.Hook, ctx, "LateJobs", func(ctx context.Context) (JobPage, error) { return s.Store.LateJobs(ctx, a1, a2, a3) })
 }
@@ -302,6 +306,10 @@ func (s *Around) ForgetRuns(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 
 
 func (s *Around) ForgetJobs(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 Place, a4 int) (Forgot, error) {
 	return around(s.Hook, ctx, "ForgetJobs", func(ctx context.Context) (Forgot, error) { return s.Store.ForgetJobs(ctx, a1, a2, a3, a4) })
+}
+
+func (s *Around) ForgetOwn(ctx context.Context, a1 tenant.ID, a2 time.Time, a3 OwnPlace, a4 int) (ForgotOwn, error) {
+	return around(s.Hook, ctx, "ForgetOwn", func(ctx context.Context) (ForgotOwn, error) { return s.Store.ForgetOwn(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) BeginRuns(ctx context.Context, a1 []NewRun) ([]Begun, error) {

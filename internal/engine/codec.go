@@ -80,6 +80,8 @@ type storedSpec struct {
 	Unique   string        `json:"uk,omitempty"`
 	Expires  time.Duration `json:"ex,omitempty"`
 	Redrive  time.Duration `json:"ar,omitempty"`
+	Kept     int           `json:"kd,omitempty"` // days, of the retention
+	KeptIll  int           `json:"kf,omitempty"`
 	Total    time.Duration `json:"tt,omitempty"` // the target's, for readers that do not read the target
 	GroupKey job.GroupKey  `json:"gk,omitempty"`
 
@@ -111,7 +113,7 @@ func AppendSpec(b []byte, j *job.Job) []byte {
 	d := &j.Definition
 	s := storedSpec{
 		AtOnce: d.MaxConcurrent, GroupBy: d.ConcurrencyKey, Count: d.Rate.Count, Per: d.Rate.Per, Burst: d.Rate.Burst, Unique: d.UniqueKey,
-		Expires: d.ExpiresAfter, Redrive: d.AutoRedriveAfter, Total: d.Target.Total, GroupKey: j.Group.Key,
+		Expires: d.ExpiresAfter, Redrive: d.AutoRedriveAfter, Kept: d.Retention.Days, KeptIll: d.Retention.FailedDays, Total: d.Target.Total, GroupKey: j.Group.Key,
 		Description: d.Description, Retries: d.Retry.MaxRetries, Backoff: d.Retry.Backoff, Initial: d.Retry.InitialDelay, Max: d.Retry.MaxDelay,
 		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
@@ -160,6 +162,7 @@ func DecodeSpec(b []byte, j *job.Job) error {
 	}
 	d := &j.Definition
 	d.MaxConcurrent, d.ConcurrencyKey, d.Rate = s.AtOnce, s.GroupBy, job.Rate{Count: s.Count, Per: s.Per, Burst: s.Burst}
+	d.Retention = job.Retention{Days: s.Kept, FailedDays: s.KeptIll}
 	d.UniqueKey, d.ExpiresAfter, d.AutoRedriveAfter, d.Target.Total = s.Unique, s.Expires, s.Redrive, s.Total
 	if s.GroupKey != 0 {
 		j.Group = job.Group{Key: s.GroupKey, Max: d.MaxConcurrent, Rate: d.Rate}

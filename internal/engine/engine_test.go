@@ -27,6 +27,7 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 		Description: "d", Owner: "o", Runbook: "r", Queue: "q", Labels: []string{"l"}, Schedule: job.Schedule{At: time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)},
 		Retry:         job.RetryPolicy{MaxRetries: 1, Backoff: job.Linear, InitialDelay: 2, MaxDelay: 3},
 		MaxConcurrent: 3, ConcurrencyKey: "k", Rate: job.Rate{Count: 1, Per: 2, Burst: 3}, UniqueKey: "u", ExpiresAfter: 4, AutoRedriveAfter: 5,
+		Retention: job.Retention{Days: 6, FailedDays: 7},
 	}
 	filled(t, spec.Retry)
 	filled(t, spec.Rate)

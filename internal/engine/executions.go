@@ -43,6 +43,7 @@ type DeadLetterFilter struct {
 	Text      string    // contained in the last error's message, ignoring case
 	From      time.Time // died at or after
 	Until     time.Time // died before
+	OwnAsOf   time.Time // as in ExecutionFilter
 }
 
 // DeadLetterPage is one page of dead letters.

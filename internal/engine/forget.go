@@ -25,6 +25,10 @@ type Forgetting interface {
 	// instant and have no history. Others may have been in the way when their last execution was dropped. It examines
 	// up to limit of all jobs that were created before the instant, after the one in the place.
 	ForgetJobs(ctx context.Context, t tenant.ID, before time.Time, from Place, limit int) (Forgot, error)
+	// ForgetOwn drops what jobs of a tenant no longer keep by a retention of their own: executions, and runs of
+	// workflows as a whole, and the jobs that end with them. It examines up to limit of them, from a place on (zero:
+	// the start). A job whose retention was shortened less than tenant.CutGrace ago is passed over.
+	ForgetOwn(ctx context.Context, t tenant.ID, now time.Time, from OwnPlace, limit int) (ForgotOwn, error)
 }
 
 // Forgot tells what a call has dropped.
@@ -32,6 +36,21 @@ type Forgot struct {
 	N    int
 	More bool  // there may be more …
 	Next Place // … after this place
+}
+
+// OwnPlace is a place in what jobs with a retention of their own have: a job, in the order of ids, and of a job its
+// runs before its executions, each in the order of their scheduled times.
+type OwnPlace struct {
+	Job        job.ID // this one or a later one
+	Executions bool   // its runs are done
+	After      Place
+}
+
+// ForgotOwn tells what a call of ForgetOwn has dropped.
+type ForgotOwn struct {
+	N    int
+	More bool     // there may be more …
+	Next OwnPlace // … from this place on
 }
 
 // FirstID returns the least id that can be made at an instant.

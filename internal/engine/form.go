@@ -52,6 +52,8 @@ func (s *storedSpec) append(b []byte) []byte {
 	f.text("uk", s.Unique, false)
 	f.int("ex", int64(s.Expires))
 	f.int("ar", int64(s.Redrive))
+	f.int("kd", int64(s.Kept))
+	f.int("kf", int64(s.KeptIll))
 	f.int("tt", int64(s.Total))
 	f.int("gk", int64(s.GroupKey))
 	f.text("c", s.Cron, false)

@@ -95,6 +95,8 @@ type Reads interface {
 	Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]Run, error)
 	// Names returns the names of those jobs of a tenant that exist.
 	Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error)
+	// Retentions returns the retentions of those of the given jobs of a tenant that have one of their own.
+	Retentions(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]job.Retention, error)
 	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not
 	// fired, the latest ones first, and their number. The number is a lower bound if the total is an estimate,
 	// because too many jobs of all tenants are late to examine them all.

@@ -106,6 +106,7 @@ type Update struct {
 	Entry    *audit.Entry     // that is written with it, and names its author; nil: none, the product itself changes the job
 	Workflow *WorkflowVersion // of a workflow: the version that its target names, stored with it; nil: it keeps the one it has
 	Parents  *ParentsChange   // it depends on other jobs than before, or in another way; nil: all as it was
+	Retained bool             // its retention is another than before
 }
 
 // MostRelimited limits how many waiting executions get other limits from an update, those due first. Later ones start

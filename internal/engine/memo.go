@@ -41,6 +41,7 @@ func (m *Memo) Decode(spec, target []byte, j *job.Job) error {
 	d.MaxConcurrent, d.ConcurrencyKey, d.UniqueKey, d.ExpiresAfter, d.AutoRedriveAfter = k.MaxConcurrent, k.ConcurrencyKey, k.UniqueKey, k.ExpiresAfter, k.AutoRedriveAfter
 	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = k.Description, k.Owner, k.Runbook, k.Queue, k.Labels
 	d.Overlap, d.CatchUp, d.CatchUpLimit = k.Overlap, k.CatchUp, k.CatchUpLimit
+	d.Retention = k.Retention
 	d.DependsOn, d.DependsIf = k.DependsOn, k.DependsIf
 	return nil
 }

@@ -24,6 +24,7 @@ type ExecutionFilter struct {
 	Until    time.Time    // scheduled before
 	Finished time.Time    // at or after; live ones do not match
 	Kept     time.Time    // for finished ones: at or after
+	OwnAsOf  time.Time    // leaves out what jobs with a retention of their own no longer keep at this time; zero: nothing
 }
 
 // picky reports whether it filters executions beyond their tenant, job and instants.

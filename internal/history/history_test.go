@@ -556,3 +556,41 @@ type quotas struct {
 func (q quotas) Holds(context.Context, tenant.ID) ([]tenant.Hold, error) { return q.holds, nil }
 
 func (q quotas) Tenants(context.Context) ([]tenant.Tenant, error) { return q.all, nil }
+
+// What moved before its job had a retention of its own is hidden like the rest.
+func TestArchivedIsHiddenByAJobsRetention(t *testing.T) {
+	t.Parallel()
+	w := build(t, 70)
+	if _, err := w.mover(w.store, w.files).Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := now(w.store.Now).Now()
+	kept := 0
+	for i, id := range w.ids["acme"] {
+		if i%3 == 0 {
+			kept++
+			continue
+		}
+		j, err := w.store.Job(t.Context(), "acme", engine.Ref{ID: job.ID(id)})
+		w.do(err)
+		j.Retention = job.Retention{Days: 2, FailedDays: 2}
+		_, err = w.store.UpdateJob(t.Context(), "acme", engine.Update{Job: j, AsOf: at, Retained: true})
+		w.do(err)
+	}
+	for days, want := range map[int]int{2: len(w.ids["acme"]), 3: kept} {
+		got := 0
+		for p := (engine.Page{Limit: 7}); ; {
+			page, err := w.tiers().FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: "acme", OwnAsOf: at.AddDate(0, 0, days)}, p)
+			w.do(err)
+			if got += len(page.Executions); page.Next != "" && !page.Partial && len(page.Executions) != 7 {
+				t.Errorf("after %d days a page has %d", days, len(page.Executions))
+			}
+			if p.Cursor = page.Next; page.Next == "" {
+				break
+			}
+		}
+		if got != want {
+			t.Errorf("after %d days %d are seen, want %d", days, got, want)
+		}
+	}
+}

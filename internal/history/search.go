@@ -109,14 +109,27 @@ func (m *merge) read(ctx context.Context, files []engine.ArchiveFile) error {
 			if err != nil {
 				return err
 			}
-			es, more, err := f.Newest(ctx, m.filter, span, m.limit+1)
-			if err != nil {
-				return err
+			for {
+				es, more, err := f.Newest(ctx, m.filter, span, m.limit+1)
+				if err != nil {
+					return err
+				}
+				kept, err := m.kept(ctx, es)
+				if err != nil {
+					return err
+				}
+				m.found = append(m.found, kept...)
+				some := len(kept) < len(es) && (more || len(es) > m.limit) // is hidden, and leaves room on the page
+				if !some && !more {
+					return nil
+				}
+				last := placeOf(&es[len(es)-1])
+				if !some || time.Since(m.begun) > readTime {
+					m.stop(last)
+					return nil
+				}
+				span.After = last
 			}
-			if m.found = append(m.found, es...); more {
-				m.stop(placeOf(&es[len(es)-1]))
-			}
-			return nil
 		})
 		switch {
 		case err == nil:
@@ -137,6 +150,29 @@ func (m *merge) read(ctx context.Context, files []engine.ArchiveFile) error {
 		}
 	}
 	return nil
+}
+
+// kept returns those executions that their jobs still keep, by retentions of their own. Most never move to files;
+// these did before their job had one.
+func (m *merge) kept(ctx context.Context, es []job.Execution) ([]job.Execution, error) {
+	now := m.filter.OwnAsOf
+	if now.IsZero() || len(es) == 0 {
+		return es, nil
+	}
+	own, err := m.Store.Retentions(ctx, m.filter.Tenant, jobsOf(es))
+	if err != nil || len(own) == 0 {
+		return es, err
+	}
+	return slices.DeleteFunc(slices.Clone(es), func(e job.Execution) bool { return own[e.Job].Hides(now, e.Trigger, e.Status, e.FinishedAt) }), nil
+}
+
+// jobsOf returns the jobs of executions.
+func jobsOf(es []job.Execution) (ids []job.ID) {
+	for i := range es {
+		ids = append(ids, es[i].Job)
+	}
+	slices.SortFunc(ids, func(a, b job.ID) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(ids)
 }
 
 // last returns the place of the last execution of the page, if the page is full.
@@ -197,11 +233,11 @@ func (s *Tiers) count(ctx context.Context, f *engine.ExecutionFilter, p engine.P
 		return nil
 	}
 	plain := *f
-	plain.Tenant, plain.Kept = "", time.Time{}
+	plain.Tenant, plain.Kept, plain.OwnAsOf = "", time.Time{}, time.Time{}
 	if plain.Job.IsZero() && len(plain.Statuses)+len(plain.Triggers) == 0 && plain.Worker.IsZero() && plain.JobName+plain.Tag+plain.Text == "" && plain.From.IsZero() && plain.Until.IsZero() && plain.Finished.IsZero() {
 		for _, x := range files {
 			t.Count += x.Shares[0].Rows
-			t.Estimate = t.Estimate || x.State == engine.FileAnswers || !f.Kept.IsZero() && x.Day.Before(f.Kept)
+			t.Estimate = t.Estimate || x.State == engine.FileAnswers || !f.Kept.IsZero() && x.Day.Before(f.Kept) || !f.OwnAsOf.IsZero()
 		}
 		return nil
 	}

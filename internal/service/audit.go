@@ -112,11 +112,18 @@ func described(j *job.Job) fields {
 		"overlap": string(j.Overlap), "catch_up": fmt.Sprintf("%s %d", j.CatchUp, j.CatchUpLimit),
 		"max_concurrent": strconv.Itoa(j.MaxConcurrent), "concurrency_key": j.ConcurrencyKey, "rate_limit": j.Rate.String(), "unique_key": j.UniqueKey,
 		"expires_after": j.ExpiresAfter.String(), "auto_redrive_after": j.AutoRedriveAfter.String(),
-		"depends_on": listed(j.DependsOn), "depends_on_condition": j.DependsIf,
+		"retention": retained(j.Retention), "depends_on": listed(j.DependsOn), "depends_on_condition": j.DependsIf,
 	} {
 		f[name] = value
 	}
 	return f
+}
+
+func retained(r job.Retention) string {
+	if r.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("days %d, failed_days %d", r.Days, r.FailedDays)
 }
 
 func listed(ids []job.ID) string {

@@ -66,6 +66,27 @@ func (s *Executions) sinceOf(ctx context.Context, p tenant.Principal, of job.ID)
 	return at, nil
 }
 
+// ownAsOf returns the time by which the retentions of single jobs hide executions from the tenant; zero: none has one.
+func (s *Executions) ownAsOf(ctx context.Context, p tenant.Principal, of job.ID) (time.Time, error) {
+	if p.Internal || s.cfg.Unmetered {
+		return time.Time{}, nil
+	}
+	t, err := s.settings(ctx, p.Tenant)
+	if err != nil || !t.OwnKept || s.held(p.Tenant, of) {
+		return time.Time{}, err
+	}
+	return s.now(), nil
+}
+
+// ownRetention returns that of a job, and the time by which it hides its history; none if nothing is hidden by it.
+func (s *Executions) ownRetention(ctx context.Context, p tenant.Principal, of job.ID) (r job.Retention, now time.Time, err error) {
+	if now, err = s.ownAsOf(ctx, p, of); err != nil || now.IsZero() {
+		return r, now, err
+	}
+	all, err := s.store.Retentions(ctx, p.Tenant, []job.ID{of})
+	return all[of], now, err
+}
+
 // execution finds one that is unfinished, or finished within what its tenant may see.
 func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, id)
@@ -76,13 +97,21 @@ func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.E
 	if err != nil || e.FinishedAt.Before(since) {
 		return job.Execution{}, cmp.Or(err, engine.ErrNotFound)
 	}
+	own, now, err := s.ownRetention(ctx, p, e.Job)
+	if err != nil || own.Hides(now, e.Trigger, e.Status, e.FinishedAt) {
+		return job.Execution{}, cmp.Or(err, engine.ErrNotFound)
+	}
 	return e, nil
 }
 
 // visible returns ErrNotFound for an execution that finished before what its tenant may see.
 func (s *Executions) visible(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
 	since, err := s.since(ctx, p)
-	if err != nil || since.IsZero() {
+	if err != nil {
+		return err
+	}
+	own, err := s.ownAsOf(ctx, p, job.ID{})
+	if err != nil || since.IsZero() && own.IsZero() {
 		return err
 	}
 	_, err = s.execution(ctx, p, id)
@@ -134,6 +163,9 @@ func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref
 	}
 	f.Tenant, f.Job, page.Bounded = p.Tenant, j.ID, true
 	if f.Kept, err = s.sinceOf(ctx, p, j.ID); err != nil {
+		return engine.ExecutionPage{}, err
+	}
+	if f.OwnAsOf, err = s.ownAsOf(ctx, p, j.ID); err != nil {
 		return engine.ExecutionPage{}, err
 	}
 	return s.store.FindExecutions(ctx, f, page)
@@ -216,6 +248,9 @@ func (s *Executions) DeadLetters(ctx context.Context, p tenant.Principal, f engi
 	}
 	if f.From.Before(since) {
 		f.From = since
+	}
+	if f.OwnAsOf, err = s.ownAsOf(ctx, p, f.Job); err != nil {
+		return engine.DeadLetterPage{}, err
 	}
 	return s.store.DeadLetters(ctx, f, page)
 }

@@ -178,6 +178,9 @@ func (s *Views) DeadGroups(ctx context.Context, p tenant.Principal, f engine.Dea
 	if f.From.Before(since) {
 		f.From = since
 	}
+	if f.OwnAsOf, err = s.executions.ownAsOf(ctx, p, f.Job); err != nil {
+		return out, err
+	}
 	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err

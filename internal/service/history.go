@@ -24,6 +24,9 @@ func (s *Executions) SearchExecutions(ctx context.Context, p tenant.Principal, f
 	if f.Kept, err = s.since(ctx, p); err != nil {
 		return engine.ExecutionPage{}, err
 	}
+	if f.OwnAsOf, err = s.ownAsOf(ctx, p, job.ID{}); err != nil {
+		return engine.ExecutionPage{}, err
+	}
 	if id, err := job.ParseID(f.Text); err == nil {
 		return s.executionsOf(ctx, f, id, page)
 	}

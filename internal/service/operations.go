@@ -37,10 +37,11 @@ type spec struct {
 	Print  string         `json:"fingerprint,omitempty"`
 	From   *time.Time     `json:"from,omitempty"`
 	Until  *time.Time     `json:"until,omitempty"`
+	Own    time.Time      `json:"own_as_of,omitzero"`
 }
 
 func (s Selection) encode() ([]byte, error) {
-	x := spec{Reason: s.Filter.Reason, Text: s.Filter.Text}
+	x := spec{Reason: s.Filter.Reason, Text: s.Filter.Text, Own: s.Filter.OwnAsOf}
 	for _, id := range s.IDs {
 		x.IDs = append(x.IDs, id.String())
 	}
@@ -79,7 +80,7 @@ func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
 		}
 		s.Filter.Job = id
 	}
-	s.Filter.Reason, s.Filter.Text = x.Reason, x.Text
+	s.Filter.Reason, s.Filter.Text, s.Filter.OwnAsOf = x.Reason, x.Text, x.Own
 	if x.Print != "" {
 		var err error
 		if s.Print, err = job.ParseFingerprint(x.Print); err != nil {
@@ -133,6 +134,9 @@ func (s *Operations) CountDead(ctx context.Context, p tenant.Principal, sel Sele
 	if err != nil {
 		return Chosen{}, err
 	}
+	if sel.Filter.OwnAsOf, err = s.executions.ownAsOf(ctx, p, sel.Filter.Job); err != nil {
+		return Chosen{}, err
+	}
 	return s.count(ctx, sel.settled(p.Tenant, since, s.now()))
 }
 
@@ -145,7 +149,7 @@ func (s *Operations) count(ctx context.Context, sel Selection) (n Chosen, err er
 		return Chosen{Count: page.Total.Count, About: page.Total.Estimate}, err
 	}
 	for _, id := range sel.IDs {
-		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: sel.Filter.Tenant, Execution: id, From: sel.Filter.From}, engine.Page{Limit: 1})
+		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: sel.Filter.Tenant, Execution: id, From: sel.Filter.From, OwnAsOf: sel.Filter.OwnAsOf}, engine.Page{Limit: 1})
 		if err != nil {
 			return n, err
 		}
@@ -190,6 +194,9 @@ func (s *Operations) Begin(ctx context.Context, p tenant.Principal, kind job.Ope
 	now := s.now()
 	since, err := s.executions.since(ctx, p)
 	if err != nil {
+		return o, nil, err
+	}
+	if sel.Filter.OwnAsOf, err = s.executions.ownAsOf(ctx, p, sel.Filter.Job); err != nil {
 		return o, nil, err
 	}
 	sel = sel.settled(p.Tenant, since, now)

@@ -45,6 +45,7 @@ type overExecutions struct {
 	From     time.Time       `json:"from,omitzero"`
 	Until    time.Time       `json:"until,omitzero"`
 	Kept     time.Time       `json:"kept,omitzero"`
+	OwnAsOf  time.Time       `json:"own_as_of,omitzero"`
 	Reason   string          `json:"reason,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	asker
@@ -68,7 +69,7 @@ func decodeOver(b []byte) (x overExecutions, err error) {
 			return x, err
 		}
 	}
-	x.filter = engine.ExecutionFilter{Statuses: x.Statuses, Triggers: x.Triggers, JobName: x.JobName, Tag: x.Tag, Text: x.Text, From: x.From, Until: x.Until, Kept: x.Kept}
+	x.filter = engine.ExecutionFilter{Statuses: x.Statuses, Triggers: x.Triggers, JobName: x.JobName, Tag: x.Tag, Text: x.Text, From: x.From, Until: x.Until, Kept: x.Kept, OwnAsOf: x.OwnAsOf}
 	if x.Job != "" {
 		if x.filter.Job, err = job.ParseID(x.Job); err != nil {
 			return x, err
@@ -118,6 +119,9 @@ func (s *Operations) settle(ctx context.Context, p tenant.Principal, sel *Execut
 	f := &sel.Filter
 	var err error
 	if f.Kept, err = s.executions.since(ctx, p); err != nil {
+		return err
+	}
+	if f.OwnAsOf, err = s.executions.ownAsOf(ctx, p, job.ID{}); err != nil {
 		return err
 	}
 	if f.Tenant = p.Tenant; len(f.Statuses) == 0 {
@@ -216,7 +220,7 @@ func (s *Operations) BeginExecutions(ctx context.Context, p tenant.Principal, se
 	}
 	f := sel.Filter
 	x := overExecutions{
-		Statuses: f.Statuses, Triggers: f.Triggers, JobName: f.JobName, Tag: f.Tag, Text: f.Text, From: f.From, Until: f.Until, Kept: f.Kept,
+		Statuses: f.Statuses, Triggers: f.Triggers, JobName: f.JobName, Tag: f.Tag, Text: f.Text, From: f.From, Until: f.Until, Kept: f.Kept, OwnAsOf: f.OwnAsOf,
 		Reason: a.Reason, Payload: a.Payload, asker: askedBy(p),
 	}
 	if !f.Job.IsZero() {

@@ -83,7 +83,11 @@ func (s *Views) Overview(ctx context.Context, p tenant.Principal) (out Overview,
 	if err != nil {
 		return out, err
 	}
-	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant, From: since}, engine.Page{Limit: 1, Bounded: true})
+	own, err := s.executions.ownAsOf(ctx, p, job.ID{})
+	if err != nil {
+		return out, err
+	}
+	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant, From: since, OwnAsOf: own}, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}

@@ -213,8 +213,21 @@ func (s *Views) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID, 
 	if err != nil {
 		return nil, err
 	}
+	now, err := s.executions.ownAsOf(ctx, p, job.ID{})
+	if err != nil {
+		return nil, err
+	}
+	var own map[job.ID]job.Retention
+	if !now.IsZero() {
+		if own, err = s.store.Retentions(ctx, p.Tenant, ids); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]Runs, len(ids))
 	for i, id := range ids {
+		if k := own[id]; !s.held(p.Tenant, id) {
+			runs[i] = slices.DeleteFunc(runs[i], func(r engine.Run) bool { return r.Status.Final() && k.Hides(now, 0, r.Status, r.FinishedAt) })
+		}
 		out[i] = Runs{id, runs[i], stats[i]}
 	}
 	return out, nil

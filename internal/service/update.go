@@ -79,6 +79,7 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 			return Report{}, err
 		}
 		u.Revision, u.AsOf, u.Job.UpdatedAt = j.Revision, ps.at, ps.at
+		u.Retained = u.Job.Retention != j.Retention
 		diff := differing(described(&j), described(&u.Job))
 		if len(ps.dropped) > 0 {
 			diff.After["dropped_credentials"] = fmt.Sprintf("%s: %s", strings.Join(ps.dropped, ", "), ps.why)
@@ -104,6 +105,9 @@ func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, a
 		s.cfg.Replan()
 		if u.Was != nil {
 			s.cfg.Refresh()
+		}
+		if u.Retained {
+			s.quotas.forget()
 		}
 		out, err := s.report(ctx, p, j)
 		out.Dropped = ps.dropped

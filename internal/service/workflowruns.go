@@ -152,6 +152,10 @@ func (s *WorkflowRuns) run(ctx context.Context, p tenant.Principal, id job.Execu
 			if err != nil || stored.EndedAt.Before(since) {
 				return r, cmp.Or(err, engine.ErrNotFound)
 			}
+			own, now, err := s.executions.ownRetention(ctx, p, stored.Workflow)
+			if err != nil || own.Hides(now, 0, job.Status(stored.Status), stored.EndedAt) {
+				return r, cmp.Or(err, engine.ErrNotFound)
+			}
 		}
 	} else if errors.Is(err, engine.ErrNotFound) {
 		r, err = s.unbegun(ctx, p, id)

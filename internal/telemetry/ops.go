@@ -79,7 +79,7 @@ var calls = map[op][]engine.Method{
 	opCharge:   {"Charge"},
 	opCreate:   {"CreateJobs"},
 	opDue:      {"Due", "Ahead"},
-	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "ArchiveFiles", "LateEvents", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Above", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits", "Answered"},
+	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "Retentions", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "Blob", "FindBlobs", "ArchiveFiles", "LateEvents", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions", "WorkflowVersion", "WorkflowVersions", "WorkflowUsers", "WorkflowRun", "WorkflowRuns", "Members", "NodeMembers", "MemberOf", "RunResults", "RunErrors", "Dependencies", "Above", "Dependants", "NodeResults", "RunWaits", "NodeSpans", "Approvals", "EventWaits", "Answered"},
 	opHeld:     {"Held", "Leased"},
 	opLogs:     {"AppendLogs"},
 	opOperate:  {"Discard", "AddOperation", "TakeOperation", "SaveOperation", "CancelOperation"},
@@ -90,7 +90,7 @@ var calls = map[op][]engine.Method{
 	opTrace:    {"KeepTraces", "Traces"},
 	opTrigger:  {"Trigger", "Backfill", "Rerun"},
 	opUpdate:   {"UpdateJob"},
-	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "NewApprovals", "Tidy", "ForgetHistory", "ForgetRuns", "ForgetJobs", "ForgetEvents", "SweepBlobs", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
+	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "NewApprovals", "Tidy", "ForgetHistory", "ForgetRuns", "ForgetJobs", "ForgetOwn", "ForgetEvents", "SweepBlobs", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
 }
 
 // opOf maps each method to its op.

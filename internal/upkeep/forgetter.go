@@ -23,16 +23,16 @@ type Forgetter struct {
 	Days  int         // that history is kept for tenants without a shorter or an explicit limit; none or fewer: for ever
 
 	next  time.Time                      // when all are checked again
-	swept time.Time                      // when all were last checked for jobs without history
+	swept time.Time                      // when all were last checked for jobs without history, or with a retention of their own
 	left  map[tenant.ID]map[kind]*search // what is under way
 	share int                            // how much of the usual amount is done at once: one of so many parts
 }
 
 const (
 	forgetEvery     = 10 * time.Minute
-	forgetJobsEvery = time.Hour
-	forgetAtOnce    = 500  // executions of a tenant, in one commit
-	forgetRows      = 2000 // of workflow runs likewise, events of all tenants, and jobs to look at
+	forgetJobsEvery = time.Hour // and what jobs keep by retentions of their own
+	forgetAtOnce    = 500       // executions of a tenant, in one commit
+	forgetRows      = 2000      // of workflow runs likewise, events of all tenants, and jobs to look at
 	forgetPause     = 200 * time.Millisecond
 	leastShare      = 64
 )
@@ -41,7 +41,8 @@ const (
 type kind uint8
 
 const (
-	ofRuns kind = iota // first: executions of nodes go with their run
+	ofOwn  kind = iota // of jobs with a retention of their own
+	ofRuns             // before history: executions of nodes go with their run
 	ofHistory
 	ofJobs // last: jobs of which no history is left
 	kinds
@@ -51,6 +52,7 @@ const (
 type search struct {
 	before time.Time
 	from   engine.Place
+	own    engine.OwnPlace // in place of both, see ofOwn
 }
 
 // Tick drops some of every tenant that has too much: of all every 10 minutes, and in between of those that have more.
@@ -73,12 +75,12 @@ func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 			if s == nil {
 				continue
 			}
-			got, err := f.step(ctx, t, k, s)
+			more, err := f.step(ctx, t, k, s)
 			if errs = append(errs, err); err != nil {
 				f.share = min(max(f.share, 1)*2, leastShare) // it may have been too much for one commit
 				continue
 			}
-			if s.from = got.Next; !got.More {
+			if !more {
 				delete(searches, k)
 				continue
 			}
@@ -109,49 +111,67 @@ func (f *Forgetter) begin(ts []tenant.Tenant, now time.Time) {
 	was := f.left
 	f.left = map[tenant.ID]map[kind]*search{}
 	for _, t := range ts {
-		before, limited := t.QuotaWithin(f.Days).KeptSince(now)
-		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
-			continue
-		}
+		before, limited := f.limit(t, now)
 		searches := map[kind]*search{}
 		for k := range kinds {
+			if k == ofOwn && !t.OwnKept || k != ofOwn && !limited {
+				continue
+			}
 			if s := was[t.ID][k]; s != nil {
-				searches[k] = &search{before, s.from}
-			} else if k != ofJobs || sweep {
+				s.before = before
+				searches[k] = s
+			} else if k == ofRuns || k == ofHistory || sweep {
 				searches[k] = &search{before: before}
 			}
 		}
-		f.left[t.ID] = searches
+		if len(searches) > 0 {
+			f.left[t.ID] = searches
+		}
 	}
+}
+
+// limit returns the instant before which the history of a tenant is dropped; false if none is now.
+func (f *Forgetter) limit(t tenant.Tenant, now time.Time) (time.Time, bool) {
+	before, limited := t.QuotaWithin(f.Days).KeptSince(now)
+	return before, limited && now.Sub(t.CutAt) >= tenant.CutGrace
 }
 
 // heed holds what is under way to what its tenants keep now: who has just been given more loses nothing more.
 func (f *Forgetter) heed(ts []tenant.Tenant, now time.Time) {
 	for _, t := range ts {
-		searches, ok := f.left[t.ID]
-		if !ok {
-			continue
+		before, limited := f.limit(t, now)
+		for k, s := range f.left[t.ID] {
+			if s.before = before; !limited && k != ofOwn {
+				delete(f.left[t.ID], k)
+			}
 		}
-		before, limited := t.QuotaWithin(f.Days).KeptSince(now)
-		if !limited || now.Sub(t.CutAt) < tenant.CutGrace {
+		if len(f.left[t.ID]) == 0 {
 			delete(f.left, t.ID)
-			continue
-		}
-		for _, s := range searches {
-			s.before = before
 		}
 	}
 }
 
-// step drops a part of what a tenant has of a kind.
-func (f *Forgetter) step(ctx context.Context, t tenant.ID, k kind, s *search) (engine.Forgot, error) {
+// step drops a part of what a tenant has of a kind, and reports whether there may be more.
+func (f *Forgetter) step(ctx context.Context, t tenant.ID, k kind, s *search) (more bool, err error) {
 	part := max(f.share, 1)
+	if k == ofOwn {
+		got, err := f.Store.ForgetOwn(ctx, t, f.Clock.Now(), s.own, max(forgetAtOnce/part, 1))
+		if err == nil {
+			s.own = got.Next
+		}
+		return got.More, err
+	}
+	var got engine.Forgot
 	switch k {
 	case ofRuns:
-		return f.Store.ForgetRuns(ctx, t, s.before, s.from, max(forgetRows/part, 1))
+		got, err = f.Store.ForgetRuns(ctx, t, s.before, s.from, max(forgetRows/part, 1))
 	case ofHistory:
-		return f.Store.ForgetHistory(ctx, t, s.before, s.from, max(forgetAtOnce/part, 1))
+		got, err = f.Store.ForgetHistory(ctx, t, s.before, s.from, max(forgetAtOnce/part, 1))
 	default:
-		return f.Store.ForgetJobs(ctx, t, s.before, s.from, max(forgetRows/part, 1))
+		got, err = f.Store.ForgetJobs(ctx, t, s.before, s.from, max(forgetRows/part, 1))
 	}
+	if err == nil {
+		s.from = got.Next
+	}
+	return got.More, err
 }

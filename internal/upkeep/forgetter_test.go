@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
@@ -24,14 +26,27 @@ type historian struct {
 	fails error
 
 	events int
+
+	own   tenant.ID // that has jobs with a retention of their own
+	after []engine.OwnPlace
 }
 
 func (h *historian) Tenants(context.Context) ([]tenant.Tenant, error) {
 	all, some := -1, 400
-	return []tenant.Tenant{
+	ts := []tenant.Tenant{
 		{ID: tenant.Default}, {ID: "free", Tier: tenant.Free, CutAt: h.cut}, {ID: "pro", Tier: tenant.Pro}, {ID: "all", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &all}},
 		{ID: "some", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &some}},
-	}, nil
+	}
+	for i := range ts {
+		ts[i].OwnKept = ts[i].ID == h.own
+	}
+	return ts, nil
+}
+
+func (h *historian) ForgetOwn(_ context.Context, t tenant.ID, now time.Time, from engine.OwnPlace, _ int) (engine.ForgotOwn, error) {
+	got, err := h.told("own", t, now, engine.Place{})
+	h.after = append(h.after, from)
+	return engine.ForgotOwn{N: got.N, More: got.More, Next: engine.OwnPlace{Job: job.ID(got.Next.ID), Executions: true}}, err
 }
 
 func (h *historian) told(what string, t tenant.ID, before time.Time, from engine.Place) (engine.Forgot, error) {
@@ -136,6 +151,34 @@ func TestForgetterGoesOnWhereItStopped(t *testing.T) {
 	clk.Advance(10 * time.Minute)
 	if _, err := f.Tick(t.Context()); err != nil || len(h.calls) != 6 || !h.froms[3].IsZero() {
 		t.Errorf("10 minutes later: %v, %v, from %v", h.calls, err, h.froms)
+	}
+}
+
+// Jobs that have a retention of their own are looked at every hour, whatever their tenant keeps; no other tenant's are.
+func TestForgetterAsksJobsWithARetentionOfTheirOwn(t *testing.T) {
+	h, f, clk := newHistorian(-1)
+	h.own, h.more = "all", map[string]int{"own all": 1}
+	for _, want := range []int{1, 2, 2, 3} {
+		if want == 3 {
+			clk.Advance(time.Hour)
+		}
+		if _, err := f.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(h.after) != want {
+			t.Errorf("asked %d times, want %d", len(h.after), want)
+		}
+	}
+	if h.after[0] != (engine.OwnPlace{}) || h.after[1] != (engine.OwnPlace{Job: job.ID{1}, Executions: true}) || h.after[2] != (engine.OwnPlace{}) {
+		t.Errorf("from %+v", h.after)
+	}
+	for _, call := range h.calls {
+		if strings.HasPrefix(call, "own ") && call != "own all" {
+			t.Error(call)
+		}
+	}
+	if _, asked := h.asked["all"]; !asked {
+		t.Error("its own tenant was not asked")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var still = map[string]string{
 	"Unpack": byKey, "Park": byKey, "Rerun": byKey, "Execution": byKey, "Attempts": byKey, "Events": byKey, "Postpone": byKey, "Discard": byKey,
 	"AppendLogs": byKey, "Logs": byKey, "LogLines": byKey, "Draw": byKey, "Charge": byKey, "KeepTally": byKey,
-	"DeadLetters": budget, "DeadErrors": budget, "Unwell": budget, "ForgetHistory": budget, "ForgetJobs": budget,
+	"DeadLetters": budget, "DeadErrors": budget, "Unwell": budget, "ForgetHistory": budget, "ForgetJobs": budget, "ForgetOwn": budget, "Retentions": byKey,
 
 	"CreateTenant": byKey, "UpdateTenant": byKey, "SetLimit": byKey, "PauseQueue": byKey, "HasTenant": byKey, "Tenants": few, "Limits": few, "Reaches": few,
 	"Bootstrap": byKey, "Key": byKey, "AddKey": few, "RotateKey": few, "Keys": few, "KeyOf": byKey, "RevokeKey": byKey, "ExpireKey": byKey, "UseKeys": byKey,

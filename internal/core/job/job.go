@@ -195,6 +195,7 @@ type Definition struct {
 	UniqueKey        string // only one live execution at a time may have it; empty: none
 	ExpiresAfter     time.Duration
 	AutoRedriveAfter time.Duration
+	Retention        Retention
 
 	Overlap      Overlap // empty: allow
 	CatchUp      CatchUp // empty: latest

@@ -53,6 +53,7 @@ func (d *Definition) checkLimits(v *Invalids) {
 	CheckAtOnce(d.MaxConcurrent, "max_concurrent", v)
 	d.Rate.Check("rate_limit", v)
 	CheckUnique(d.UniqueKey, v)
+	d.Retention.check(v)
 	span := func(field string, s time.Duration) {
 		if s != 0 && (s < time.Millisecond || s > maxSpan) {
 			v.Add(field, s, "a duration from 1ms to 720h (30 days), such as 90s or 1h30m")

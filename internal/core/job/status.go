@@ -38,6 +38,9 @@ func (s Status) String() string {
 // Final reports whether an execution in this state never changes again.
 func (s Status) Final() bool { return s >= Succeeded }
 
+// Unsuccessful reports whether an execution ended without its work being done, though nobody asked for that.
+func (s Status) Unsuccessful() bool { return s == Failed || s == TimedOut || s == Expired }
+
 // Statuses lists every state in the order of their numbers.
 func Statuses() []Status {
 	all := make([]Status, 0, len(statusNames))

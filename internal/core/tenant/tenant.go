@@ -49,6 +49,7 @@ type Tenant struct {
 	HTTPSOnly bool      // its callbacks must use https
 	CreatedAt time.Time
 	CutAt     time.Time // when its history was last shortened; zero: never
+	OwnKept   bool      // some of its jobs have a retention of their own; read only
 }
 
 // Role determines what a credential may do.

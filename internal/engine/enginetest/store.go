@@ -139,6 +139,7 @@ func groups() []group {
 		{"glances", glances},
 		{"revisions", revisions},
 		{"forgetting", forgetting},
+		{"own retentions", ownRetentions},
 		{"archive", archived},
 		{"archive beside dead letters", archivedBesideDeadLetters},
 		{"logs", logs},

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// mayMove holds for executions that nothing live refers to, as in carillon_leave_day.
+	// mayMove holds for executions that nothing live refers to and that leave with their day, as in carillon_leave_day.
 	mayMove = `NOT (EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) OR EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)
-		OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id))`
+		OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)
+		OR EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = v.tenant AND k.job = v.job))`
 	dayTablesSQL = `
 		SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'executions'::regclass AND c.relname < $1 ORDER BY c.relname`
 	attemptsOfSQL = "SELECT " + attemptColumns + " FROM attempts WHERE execution = ANY ($1) ORDER BY execution, token"

@@ -40,6 +40,9 @@ func deadFound(f engine.DeadLetterFilter, ps *params) string {
 	if !f.Until.IsZero() {
 		w += " AND d.at < " + ps.add(f.Until)
 	}
+	if !f.OwnAsOf.IsZero() {
+		w += fmt.Sprintf(deadKeptSQL, ps.add(f.OwnAsOf.UTC().Truncate(24*time.Hour)))
+	}
 	return w
 }
 

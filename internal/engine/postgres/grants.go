@@ -54,6 +54,7 @@ var tenantMay = map[string]allowed{
 	"job_durations":       {read: every, add: every, change: "n"},
 	"job_edges":           {read: every, add: every, change: "token token_at", drop: true},
 	"job_months":          {read: every},
+	"job_retentions":      {read: every, add: every, change: "days failed_days cut_at", drop: true},
 	"job_revisions":       {read: every, add: every},
 	"job_stats":           {read: every, add: every, change: "total succeeded timed sum_us last_status last_finished_at last_run_at"},
 	"jobs": {

@@ -20,7 +20,7 @@ import (
 // stored already; without, it is its own transaction, in one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 	many := b.pages != nil && (b.jobCount() >= copyFrom || b.pages.few)
-	if tx == nil && many && !failpoint.Set("api.beforeCommit") && !b.hasManaged() {
+	if tx == nil && many && !failpoint.Set("api.beforeCommit") && !b.hasManaged() && !b.hasRetentions() {
 		return b.pipe(ctx, c)
 	}
 	q := &pgx.Batch{}
@@ -41,6 +41,7 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		ss.queue(q)
 		es.queue(q)
 		b.managed(q)
+		b.retentions(q)
 		b.entries(auditTable.arrays()).queue(q)
 		if tx != nil {
 			return send(ctx, c, q)
@@ -219,6 +220,7 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 	}
 	q := &pgx.Batch{}
 	b.managed(q)
+	b.retentions(q)
 	b.entries(auditTable.arrays()).queue(q)
 	return send(ctx, c, q)
 }

@@ -87,7 +87,7 @@ var asked = map[string][]string{
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
 	"executions_id_idx": {"id"}, "failures_pkey": {"tenant", "hour"}, "fingerprints_pkey": {"tenant", "fingerprint"},
 	"job_counts_pkey": {"tenant"}, "job_durations_pkey": {"tenant", "job"}, "job_months_age": {"month"},
-	"job_months_pkey": {"tenant", "job"}, "job_revisions_pkey": {"tenant", "job"}, "job_stats_pkey": {"tenant", "job"},
+	"job_months_pkey": {"tenant", "job"}, "job_revisions_pkey": {"tenant", "job"}, "job_retentions_pkey": {"tenant"}, "archive_shares_pkey": {"tenant"}, "job_stats_pkey": {"tenant", "job"},
 	"jobs_name": {"name"}, "jobs_paused": {"paused_until"}, "jobs_pkey": {"tenant", "id"}, "jobs_planned": {"tenant"},
 	"run_members_pkey": {"execution"}, "runs_execution": {"execution"}, "leases_pkey": {"lease"}, "leases_worker": {"worker"}, "limit_shares_pkey": {"tenant", "queue"}, "live_expires": {"expires_at"},
 	"live_fire": {"job"}, "live_lane": {"lane", "group_key", "priority"}, "live_parked": {"parked_until"}, "live_pkey": {"id"},

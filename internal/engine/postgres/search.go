@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -163,6 +164,9 @@ func newBranch(table string, f engine.ExecutionFilter) branch {
 	}
 	if !f.Kept.IsZero() && table == "executions" {
 		b.where += " AND v.finished_at >= " + b.params.add(f.Kept)
+	}
+	if !f.OwnAsOf.IsZero() && table == "executions" {
+		b.where += fmt.Sprintf(keptSQL, b.params.add(f.OwnAsOf.UTC().Truncate(24*time.Hour)))
 	}
 	return b
 }

@@ -159,6 +159,11 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 			return job.Job{}, false, err
 		}
 	}
+	if u.Retained {
+		if err := sqlstore.ChangeRetention(on, t, &now, u.AsOf); err != nil {
+			return job.Job{}, false, err
+		}
+	}
 	if err := sqlstore.LookAtChild(on, &now, u.Parents); err != nil {
 		return job.Job{}, false, err
 	}

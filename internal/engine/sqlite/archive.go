@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// mayMove holds for executions that nothing live refers to.
+	// mayMove holds for executions that nothing live refers to and that leave with their day.
 	mayMove = ` NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)
-		AND NOT EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) AND NOT EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)`
+		AND NOT EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) AND NOT EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)
+		AND NOT EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = v.tenant AND k.job = v.job)`
 	inDay        = " FROM executions v NOT INDEXED WHERE v.finished_at >= ? AND v.finished_at < ? AND"
 	daysSQL      = "SELECT DISTINCT v.finished_at / 86400000000 FROM executions v NOT INDEXED WHERE v.finished_at < ? AND" + mayMove + " ORDER BY 1"
 	daySQL       = "SELECT v.rowid" + inDay + mayMove + " ORDER BY v.tenant, v.job, v.finished_at, v.id"

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
@@ -86,6 +87,9 @@ func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, e
 			return out, false, engine.ErrConflict
 		}
 		if err := insertSchedules(c, x.Tenant, x.jobs); err != nil {
+			return out, false, err
+		}
+		if err := sqlstore.AddRetentions(transaction{c, now}, x.Tenant, x.Jobs); err != nil {
 			return out, false, err
 		}
 	}

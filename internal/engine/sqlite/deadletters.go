@@ -76,6 +76,9 @@ func deadWhere(f engine.DeadLetterFilter) (from string, index, all *where) {
 	if !f.Until.IsZero() {
 		index.and("d.at < ?", number(f.Until.UnixMicro()))
 	}
+	if !f.OwnAsOf.IsZero() {
+		index.and(deadKeptSQL, number(f.OwnAsOf.UTC().Truncate(24*time.Hour).UnixMicro()))
+	}
 	all = index.copy()
 	if one && !f.Job.IsZero() {
 		all.and("d.job = ?", id(f.Job))

@@ -140,6 +140,9 @@ func newBranch(f engine.ExecutionFilter, b branch, which string, bind ...func(*s
 	if !f.Kept.IsZero() && b.status == "v.status" {
 		b.index.and("v.finished_at >= ?", number(f.Kept.UnixMicro()))
 	}
+	if !f.OwnAsOf.IsZero() && b.status == "v.status" {
+		b.index.and(keptSQL, number(f.OwnAsOf.UTC().Truncate(24*time.Hour).UnixMicro()))
+	}
 	b.all = b.index.copy()
 	if len(f.Statuses) > 0 {
 		mask := int64(0)

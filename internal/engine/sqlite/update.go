@@ -91,6 +91,11 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 		if err := changeParents(c, now, t, &u); err != nil {
 			return err
 		}
+		if u.Retained {
+			if err := sqlstore.ChangeRetention(transaction{c, now}, t, &u.Job, u.AsOf); err != nil {
+				return err
+			}
+		}
 		if err := keepManaged(c, t, u.Job.ID, u.Secrets, u.Unused); err != nil {
 			return err
 		}

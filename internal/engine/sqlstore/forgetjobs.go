@@ -50,7 +50,7 @@ func givenJobs(columns, lock string) string {
 
 // dropJobs lists what is dropped with jobs, and the jobs last. Their secrets go by themselves.
 var dropJobs = []string{
-	dropOf("job_revisions", "job"), dropOf("settling", "job"), dropOf("job_stats", "job"), dropOf("job_durations", "job"), dropOf("job_months", "job"), dropOf("job_edges", "child"),
+	dropOf("job_revisions", "job"), dropOf("settling", "job"), dropOf("job_stats", "job"), dropOf("job_durations", "job"), dropOf("job_months", "job"), dropOf("job_edges", "child"), dropOf("job_retentions", "job"),
 	"DELETE FROM edge_marks WHERE child " + anyOf + " AND tenant = $1", "DELETE FROM traces WHERE of " + anyOf + " AND tenant = $1",
 	"DELETE FROM alarms WHERE tenant = $1 AND job " + anyOf, "DELETE FROM badges WHERE tenant = $1 AND job " + anyOf, // of which a tenant has few
 	dropOf("workflow_versions", "workflow"), dropOf("jobs", "id"),

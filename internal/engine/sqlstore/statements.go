@@ -18,6 +18,8 @@ var Statements = map[string]string{
 	"free dependent": freeDependent, "waiting child": waitingChildSQL, "taken key": takenKeySQL,
 	"old executions": oldExecutionsSQL, "drop executions": dropExecutionsSQL, "drop attempts": dropWith[0], "drop events": dropWith[1], "drop logs": dropWith[2], "drop dead letters": dropWith[3], "drop traces": dropWith[4],
 	"ended runs": endedRunsSQL, "lock run": lockRunSQL, "drop members": dropMembersSQL, "drop results": dropSomeSQL, "drop tries": dropTriesSQL,
+	"retentions": retentionsSQL, "own kept": ownKeptSQL, "own runs": ownRunsSQL, "own executions": ownExecutionsSQL, "own fire": ownFireSQL,
+	"change retention": changeRetentionSQL, "drop retention": dropRetentionSQL, "any share": anyShareSQL,
 	"find holds": findHoldsSQL, "tenant held": tenantHeldSQL, "job held": jobHeldSQL, "same hold": sameHoldSQL, "drop hold": dropHoldSQL, "holdable": holdableSQL,
 	"aged jobs": agedJobsSQL, "lock jobs": lockJobsSQL, "spent jobs": spentJobsSQL, "defined": definedSQL, "drop schedule": dropScheduleSQL,
 }

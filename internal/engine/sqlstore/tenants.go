@@ -18,6 +18,8 @@ const (
 			https_only = $7
 		WHERE id = $1`
 
+	tenantsSQL = "SELECT " + tenantColumns + ", EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = t.id /*postgres: OFFSET 0*/) FROM tenants t ORDER BY id"
+
 	limitColumns = "tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_at, paused_until, paused_by, pause_reason"
 	setLimitSQL  = `
 		INSERT INTO limits (tenant, queue, max_concurrent, rate_count, rate_us, rate_burst) VALUES ($1, $2, $3, $4, $5, $6)
@@ -42,11 +44,11 @@ func (s tenants) CreateTenant(ctx context.Context, t tenant.Tenant, e *audit.Ent
 func (s tenants) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return readAll(ctx, s.db, "list tenants", func(r Row) (t tenant.Tenant, err error) {
 		var quotas string
-		if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, &t.CreatedAt, &t.Reach, &t.CutAt, &t.HTTPSOnly); err == nil {
+		if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, &t.CreatedAt, &t.Reach, &t.CutAt, &t.HTTPSOnly, &t.OwnKept); err == nil {
 			t.Overrides, err = engine.DecodeOverrides(quotas)
 		}
 		return t, err
-	}, "SELECT "+tenantColumns+" FROM tenants ORDER BY id")
+	}, tenantsSQL)
 }
 
 // UpdateTenant changes a tenant. The instant at which its history was last shortened only moves forward.

@@ -31,7 +31,7 @@ export type Job = {
   job_id: string; execution_id?: string; key: string | null; name: string; description: string; status: JobStatus; schedule: JobSchedule; execution: JobTarget;
   retry_policy: RetryPolicy; priority: number; tags: string[]; owner: string | null; runbook: string | null; stats: Stats;
   overlap: string; catch_up: string; catch_up_limit: number; labels: string[]; queue: string;
-  max_concurrent: number | null; concurrency_key: string | null; rate_limit: RateLimit | null; unique_key: string | null; expires_after: string | null; auto_redrive_after: string | null;
+  max_concurrent: number | null; concurrency_key: string | null; rate_limit: RateLimit | null; unique_key: string | null; expires_after: string | null; auto_redrive_after: string | null; retention: { days: number; failed_days: number } | null;
   depends_on?: string[]; pause_reason?: string; paused_until?: string; dropped_credentials?: string[]; created_at: string; updated_at: string; revision: number;
 };
 export type Dependency = { job_id: string; key: string | null; name: string; execution_id: string | null; ended_at: string | null };

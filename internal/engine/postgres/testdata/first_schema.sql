@@ -630,7 +630,8 @@ CREATE FUNCTION carillon_leave_day(day date, n bigint, adds bigint) RETURNS bool
 DECLARE
 	name text := 'executions_' || to_char(day, 'YYYYMMDD');
 	stays text := 'EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) OR EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)'
-		|| ' OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)';
+		|| ' OR EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) OR EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)'
+		|| ' OR EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = v.tenant AND k.job = v.job)';
 	check_of text := '(extract(epoch FROM v.finished_at) * 1000000)::int8 % 86400000000 + (v.token & 4294967295)';
 	has bigint;
 	sums bigint;
@@ -1143,6 +1144,16 @@ CREATE TABLE workflow_uses (
 	workflow uuid NOT NULL,
 	tenant   text COLLATE "C" NOT NULL,
 	PRIMARY KEY (tenant, job, workflow)
+);
+
+-- The jobs that have a retention of their own, which their definitions name, too.
+CREATE TABLE job_retentions (
+	cut_at      timestamptz, -- when it was last shortened after its job was created; NULL: never
+	job         uuid NOT NULL,
+	days        int NOT NULL,
+	failed_days int NOT NULL,
+	tenant      text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, job)
 );
 
 -- Which jobs other jobs depend on. token is the newest execution of the parent

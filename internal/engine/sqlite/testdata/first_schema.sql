@@ -924,6 +924,16 @@ CREATE TABLE workflow_uses (
 	PRIMARY KEY (tenant, job, workflow)
 ) WITHOUT ROWID, STRICT;
 
+-- The jobs that have a retention of their own, which their definitions name, too.
+CREATE TABLE job_retentions (
+	tenant      TEXT NOT NULL,
+	job         BLOB NOT NULL,
+	days        INTEGER NOT NULL,
+	failed_days INTEGER NOT NULL,
+	cut_at      INTEGER, -- when it was last shortened after its job was created; NULL: never
+	PRIMARY KEY (tenant, job)
+) WITHOUT ROWID, STRICT;
+
 -- Which jobs other jobs depend on. token is the newest execution of the parent
 -- that counts and that the child has not fired by.
 CREATE TABLE job_edges (

@@ -62,6 +62,7 @@ export function policyWords(j: Job): string[] {
   if (j.unique_key) out.push(`Only one execution with the key “${j.unique_key}” is unfinished at a time.`);
   if (j.expires_after) out.push(`An execution that has not started after ${j.expires_after} expires.`);
   if (j.auto_redrive_after) out.push(`A dead letter is redriven once, after ${j.auto_redrive_after}.`);
+  if (j.retention) out.push(`History is kept for ${j.retention.days} days${j.retention.failed_days === j.retention.days ? "" : `, that of failures for ${j.retention.failed_days}`}, or as long as the tenant's if that is shorter.`);
   if (j.schedule.jitter_ms) out.push(`Fires up to ${duration(j.schedule.jitter_ms)} after its instant, to spread load.`);
   if (j.schedule.calendar) out.push(`Skips what the calendar “${j.schedule.calendar}” excludes.`);
   if (j.labels.length) out.push(`Runs on workers with ${j.labels.map((l) => "“" + l + "”").join(", ")}.`);
