@@ -542,7 +542,16 @@ func TestRetention(t *testing.T) {
 	if n := tickWith(keep, of("acme", 1), of("other", 1)); n < 1 {
 		t.Error("what is on hold was deleted")
 	}
-	if n := tick(of("acme", 1), of("other", 1)); n != 0 {
+	m.Retention = 1 // of the installation; it was for ever
+	plain := []tenant.Tenant{{ID: "acme", Tier: tenant.Enterprise}, {ID: "other", Tier: tenant.Enterprise}}
+	if n := tick(plain...); n < 1 {
+		t.Error("what the installation no longer keeps was deleted at once")
+	}
+	m.Clock = now(func(ctx context.Context) (time.Time, error) {
+		at, err := w.store.Now(ctx)
+		return at.AddDate(0, 0, 17), err
+	})
+	if n := tick(plain...); n != 0 {
 		t.Errorf("%d files are left", n)
 	}
 }

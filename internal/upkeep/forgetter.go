@@ -10,18 +10,20 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Forgetter drops history that is older than its tenant keeps, except for tenants whose history was shortened less
-// than tenant.CutGrace ago: that may have been a mistake. It also drops old events. It is not safe for concurrent
+// Forgetter drops history that is older than its tenant keeps, except where that was shortened, for the tenant or the
+// installation, less than tenant.CutGrace ago: it may have been a mistake. It also drops old events. It is not safe for concurrent
 // use.
 type Forgetter struct {
 	Store interface {
 		engine.Forgetting
+		engine.Sharing
 		Tenants(ctx context.Context) ([]tenant.Tenant, error)
 		ForgetEvents(ctx context.Context, limit int) (int, error)
 	}
 	Clock clock.Clock // the store's
 	Days  int         // that history is kept for tenants without a shorter or an explicit limit; none or fewer: for ever
 
+	kept  tenant.Installation            // as last read
 	next  time.Time                      // when all are checked again
 	swept time.Time                      // when all were last checked for jobs without history, or with a retention of their own
 	left  map[tenant.ID]map[kind]*search // what is under way
@@ -63,6 +65,9 @@ func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 	}
 	now := f.Clock.Now()
 	if !now.Before(f.next) {
+		if f.kept, err = engine.Installed(ctx, f.Store, f.Days, now); err != nil {
+			return 0, err
+		}
 		f.next = now.Add(forgetEvery)
 		f.begin(ts, now)
 	}
@@ -111,7 +116,7 @@ func (f *Forgetter) begin(ts []tenant.Tenant, now time.Time) {
 	was := f.left
 	f.left = map[tenant.ID]map[kind]*search{}
 	for _, t := range ts {
-		before, limited := f.limit(t, now)
+		before, limited := t.DropsBefore(f.kept, now)
 		searches := map[kind]*search{}
 		for k := range kinds {
 			if k == ofOwn && !t.OwnKept || k != ofOwn && !limited {
@@ -130,16 +135,10 @@ func (f *Forgetter) begin(ts []tenant.Tenant, now time.Time) {
 	}
 }
 
-// limit returns the instant before which the history of a tenant is dropped; false if none is now.
-func (f *Forgetter) limit(t tenant.Tenant, now time.Time) (time.Time, bool) {
-	before, limited := t.QuotaWithin(f.Days).KeptSince(now)
-	return before, limited && now.Sub(t.CutAt) >= tenant.CutGrace
-}
-
 // heed holds what is under way to what its tenants keep now: who has just been given more loses nothing more.
 func (f *Forgetter) heed(ts []tenant.Tenant, now time.Time) {
 	for _, t := range ts {
-		before, limited := f.limit(t, now)
+		before, limited := t.DropsBefore(f.kept, now)
 		for k, s := range f.left[t.ID] {
 			if s.before = before; !limited && k != ofOwn {
 				delete(f.left[t.ID], k)

@@ -1,8 +1,10 @@
 package upkeep_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +28,8 @@ type historian struct {
 	fails error
 
 	events int
+
+	shared []byte // for how long history is kept
 
 	own   tenant.ID // that has jobs with a retention of their own
 	after []engine.OwnPlace
@@ -76,6 +80,20 @@ func (h *historian) ForgetRuns(_ context.Context, t tenant.ID, before time.Time,
 
 func (h *historian) ForgetJobs(_ context.Context, t tenant.ID, before time.Time, from engine.Place, _ int) (engine.Forgot, error) {
 	return h.told("jobs", t, before, from)
+}
+
+func (h *historian) Share(_ context.Context, _ string, value []byte) ([]byte, error) {
+	if h.shared == nil {
+		h.shared = value
+	}
+	return h.shared, nil
+}
+
+func (h *historian) Reshare(_ context.Context, _ string, was, value []byte) error {
+	if bytes.Equal(h.shared, was) {
+		h.shared = value
+	}
+	return nil
 }
 
 func (h *historian) ForgetEvents(_ context.Context, limit int) (int, error) {
@@ -195,6 +213,42 @@ func TestForgetterWaitsAfterAHistoryBecameShorter(t *testing.T) {
 		}
 		if _, asked := h.asked["free"]; asked != (day == 7) {
 			t.Errorf("after %d days: asked %v", day, asked)
+		}
+	}
+}
+
+// The same holds for all tenants that keep what the installation does, after its value was lowered, also over a restart.
+func TestForgetterWaitsAfterTheInstallationKeepsLess(t *testing.T) {
+	h, f, clk := newHistorian(365)
+	tick := func(days int) (asked []tenant.ID) {
+		t.Helper()
+		f = &upkeep.Forgetter{Store: h, Clock: clk, Days: days} // a server that starts
+		clear(h.asked)
+		if _, err := f.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Sorted(maps.Keys(h.asked))
+	}
+	const day = 24 * time.Hour
+	all := []tenant.ID{tenant.Default, "free", "pro", "some"}
+	for _, c := range []struct {
+		after time.Duration
+		days  int
+		want  []tenant.ID
+	}{
+		{0, 365, all},
+		{day, 100, []tenant.ID{"free", "some"}}, // what others keep is less, or their own
+		{6 * day, 100, []tenant.ID{"free", "some"}},
+		{day, 100, all},
+		{day, 7, []tenant.ID{"some"}},                  // mistyped …
+		{day, 365, []tenant.ID{"free", "pro", "some"}}, // … and undone: only the default tenant keeps what the installation does
+		{7 * day, 365, all},
+		{day, -1, []tenant.ID{"free", "pro", "some"}},
+		{day, 30, []tenant.ID{"free", "some"}},
+	} {
+		clk.Advance(c.after)
+		if got := tick(c.days); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: asked of %v", c, got)
 		}
 	}
 }

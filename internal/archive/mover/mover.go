@@ -42,6 +42,7 @@ import (
 type Store interface {
 	engine.Catalogue
 	engine.Days
+	engine.Sharing
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
 	Holds(ctx context.Context, t tenant.ID) ([]tenant.Hold, error)
 }

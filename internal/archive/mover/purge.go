@@ -56,9 +56,13 @@ func (r *round) over(ctx context.Context) (map[string]int64, error) {
 		held[h.Tenant] = true
 	}
 	out, now := map[string]int64{}, r.Clock.Now()
+	kept, err := engine.Installed(ctx, r.Store, r.Retention, now)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range ts {
-		since, limited := t.QuotaWithin(r.Retention).KeptSince(now)
-		if !limited || held[t.ID] || now.Sub(t.CutAt) < tenant.CutGrace {
+		since, over := t.DropsBefore(kept, now)
+		if !over || held[t.ID] {
 			continue
 		}
 		files, err := r.Store.ArchiveFiles(ctx, engine.FileFilter{Tenant: t.ID, Answering: true})

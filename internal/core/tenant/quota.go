@@ -146,3 +146,22 @@ func (q Quota) KeptSince(now time.Time) (time.Time, bool) {
 	}
 	return now.UTC().AddDate(0, 0, -q.HistoryDays).Truncate(24 * time.Hour), true
 }
+
+// Installation says for how many days history is kept of tenants without a shorter or an explicit limit: none or fewer
+// is for ever.
+type Installation struct {
+	Days  int
+	CutAt time.Time // when that was last lowered; zero: never
+}
+
+// DropsBefore returns the instant before which history of the tenant may be deleted; false if none may be now, because
+// it is kept for ever or was shortened lately.
+func (t Tenant) DropsBefore(in Installation, now time.Time) (time.Time, bool) {
+	q := t.QuotaWithin(in.Days)
+	before, limited := q.KeptSince(now)
+	cut := now.Sub(t.CutAt) < CutGrace
+	if q.HistoryDays != t.Quota().HistoryDays { // the installation decides
+		cut = cut || now.Sub(in.CutAt) < CutGrace
+	}
+	return before, limited && !cut
+}

@@ -78,3 +78,25 @@ func TestHistoryOfAnInstallation(t *testing.T) {
 		}
 	}
 }
+
+func TestDropsBefore(t *testing.T) {
+	now := time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC)
+	lately, days := now.Add(-CutGrace+time.Second), 20
+	for name, c := range map[string]struct {
+		t    Tenant
+		in   Installation
+		want int // days; 0: nothing may be deleted
+	}{
+		"its tier's":                         {Tenant{ID: "t", Tier: Free}, Installation{Days: 40, CutAt: lately}, 30},
+		"the installation's":                 {Tenant{ID: "t", Tier: Free}, Installation{Days: 10, CutAt: now.Add(-CutGrace)}, 10},
+		"the installation's, lowered lately": {Tenant{ID: "t", Tier: Free}, Installation{Days: 10, CutAt: lately}, 0},
+		"its own":                            {Tenant{ID: "t", Tier: Free, Overrides: Overrides{HistoryDays: &days}}, Installation{Days: 10, CutAt: lately}, 20},
+		"its own, lowered lately":            {Tenant{ID: "t", Tier: Free, CutAt: lately, Overrides: Overrides{HistoryDays: &days}}, Installation{Days: 10}, 0},
+		"for ever":                           {Tenant{ID: Default}, Installation{Days: NoLimit}, 0},
+	} {
+		before, ok := c.t.DropsBefore(c.in, now)
+		if ok != (c.want > 0) || ok && !before.Equal(now.AddDate(0, 0, -c.want).Truncate(24*time.Hour)) {
+			t.Errorf("%s: %v, %v", name, before, ok)
+		}
+	}
+}
