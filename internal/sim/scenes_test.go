@@ -44,6 +44,7 @@ func TestMoreMutantsAreFound(t *testing.T) {
 		{"what waits is given out late", func(s engine.Store) engine.Store { return &reluctant{Store: s, since: map[job.ExecutionID]time.Time{}} }, "starvation", func(s script) bool { return s.encore > 0 }},
 		{"what a dead worker held is found late", func(s engine.Store) engine.Store { return &lazy{Store: s} }, "recovery", nil},
 		{"history is forgotten a day early", func(s engine.Store) engine.Store { return &hasty{s} }, "retention", func(s script) bool { return s.forget }},
+		{"what a job keeps is forgotten a day early", func(s engine.Store) engine.Store { return &curt{s} }, "retention", func(s script) bool { return s.forget }},
 		{"sessions end after twenty minutes", func(s engine.Store) engine.Store { return &weary{Store: s, since: map[job.WorkerID]time.Time{}} }, "losses", func(s script) bool { return s.hours > 0 }},
 	} {
 		t.Run(m.name, func(t *testing.T) {
@@ -261,6 +262,13 @@ type hasty struct{ engine.Store }
 
 func (s *hasty) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, from engine.Place, limit int) (engine.Forgot, error) {
 	return s.Store.ForgetHistory(ctx, t, before.Add(keepDays*24*time.Hour), from, limit)
+}
+
+// curt forgets two days early what jobs keep by retentions of their own.
+type curt struct{ engine.Store }
+
+func (s *curt) ForgetOwn(ctx context.Context, t tenant.ID, now time.Time, from engine.OwnPlace, limit int) (engine.ForgotOwn, error) {
+	return s.Store.ForgetOwn(ctx, t, now.AddDate(0, 0, keepDays), from, limit)
 }
 
 // weary keeps no session alive for longer than twenty minutes.
