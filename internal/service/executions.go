@@ -87,6 +87,16 @@ func (s *Executions) ownRetention(ctx context.Context, p tenant.Principal, of jo
 	return all[of], now, err
 }
 
+// past reports whether an execution finished before what is kept, of a selection that was made as of a time: by the
+// tenant, or by its job's own retention (zero: by none).
+func (s *shared) past(ctx context.Context, e *job.Execution, kept, ownAsOf time.Time) (bool, error) {
+	if !e.Status.Final() || ownAsOf.IsZero() || e.FinishedAt.Before(kept) {
+		return e.Status.Final() && e.FinishedAt.Before(kept), nil
+	}
+	own, err := s.store.Retentions(ctx, e.Tenant, []job.ID{e.Job})
+	return own[e.Job].Hides(ownAsOf, e.Trigger, e.Status, e.FinishedAt), err
+}
+
 // execution finds one that is unfinished, or finished within what its tenant may see.
 func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, id)

@@ -173,8 +173,12 @@ func (s *Operations) sampleExecutions(ctx context.Context, sel ExecutionSelectio
 	_, all := a.fits()
 	for _, id := range sel.IDs {
 		e, err := s.store.Execution(ctx, sel.Filter.Tenant, id)
+		var past bool
+		if err == nil {
+			past, err = s.past(ctx, &e, sel.Filter.Kept, sel.Filter.OwnAsOf)
+		}
 		switch {
-		case errors.Is(err, engine.ErrNotFound) || err == nil && (!slices.Contains(all, e.Status) || e.Status.Final() && e.FinishedAt.Before(sel.Filter.Kept)):
+		case errors.Is(err, engine.ErrNotFound) || err == nil && (!slices.Contains(all, e.Status) || past):
 			continue
 		case err != nil:
 			return out, err
@@ -304,7 +308,11 @@ func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids
 	jobs := map[job.ID]job.Job{}
 	for _, id := range ids {
 		old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
-		if err == nil && (!old.Status.Final() || old.FinishedAt.Before(x.over.Kept)) {
+		var past bool
+		if err == nil {
+			past, err = r.s.past(ctx, &old, x.over.Kept, x.over.OwnAsOf)
+		}
+		if err == nil && (!old.Status.Final() || past) {
 			continue // skipped, like the others
 		}
 		var e job.Execution

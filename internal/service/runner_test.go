@@ -441,7 +441,7 @@ func TestSelectionsAreKept(t *testing.T) {
 	at := began.Add(time.Hour)
 	for _, sel := range []Selection{
 		{IDs: []job.ExecutionID{numbered(1), numbered(2)}},
-		{Filter: engine.DeadLetterFilter{Job: job.ID{1}, Reason: job.DeadPoison, Text: "täxt\"", From: began, Until: at}},
+		{Filter: engine.DeadLetterFilter{Job: job.ID{1}, Reason: job.DeadPoison, Text: "täxt\"", From: began, Until: at, OwnAsOf: at}},
 		{},
 	} {
 		b, err := sel.encode()

@@ -45,7 +45,7 @@ async function save(page) {
 const policies = {
   description: "What it is for.", tags: ["two words", "a,b", "plain"], owner: "billing & co", runbook: "Look at the\nother thing.",
   retry_policy: { max_retries: 7, backoff: "LINEAR", initial_delay_ms: 1234, max_delay_ms: 56789 }, overlap: "skip", catch_up: "all", catch_up_limit: 17, priority: 2, queue: "slow", labels: ["gpu", "eu"],
-  max_concurrent: 3, concurrency_key: "payload.customer", rate_limit: { count: 10, per: "1m30s", burst: 9 }, unique_key: "only", expires_after: "1h30m", auto_redrive_after: "6h",
+  max_concurrent: 3, concurrency_key: "payload.customer", rate_limit: { count: 10, per: "1m30s", burst: 9 }, unique_key: "only", expires_after: "1h30m", auto_redrive_after: "6h", retention: { days: 7, failed_days: 90 },
 };
 const bounds = { jitter_ms: 1500, start_at: "2030-01-01T00:00:00Z", end_at: "2031-01-01T00:00:00Z", max_runs: 12, calendar: "holidays" };
 const limits = { timeout_seconds: 77, stall_timeout_seconds: 33, total_timeout_seconds: 999 };

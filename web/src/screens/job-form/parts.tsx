@@ -289,6 +289,8 @@ export function Policies({ form, set, error }: Props) {
           <TextField label="Unique key" value={form.uniqueKey} onChange={(uniqueKey) => set({ uniqueKey })} wrong={wrongOf(error, "unique_key")} hint="One unfinished execution at a time." />
           <TextField label="Expires after" value={form.expires} onChange={(expires) => set({ expires })} mono wrong={wrongOf(error, "expires_after")} placeholder="1h" hint="An execution that has not started by then expires." />
           <TextField label="Redrive dead letters after" value={form.redrive} onChange={(redrive) => set({ redrive })} mono wrong={wrongOf(error, "auto_redrive_after")} placeholder="6h" hint="Once, automatically." />
+          {num("keepDays", "Keep history", "retention.days", "days; empty, or more than the tenant's: as long as the tenant's.")}
+          {form.keepDays.trim() !== "" && num("keepFailed", "Keep failures", "retention.failed_days", "days; empty: as long as the rest.")}
         </div>
       </More>
     </section>

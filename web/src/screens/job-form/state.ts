@@ -9,7 +9,7 @@ export type Form = {
   command: string[]; artifact: string; entrypoint: string; env: [string, string][]; kind: string; work: string; workMs: string; failAttempts: string;
   payload: string; timeout: string; stall: string; total: string;
   retries: string; backoff: string; delay: string; maxDelay: string; overlap: string; catchUp: string; catchUpLimit: string;
-  priority: string; queue: string; labels: string; maxConcurrent: string; concurrencyKey: string; rateCount: string; ratePer: string; rateBurst: string; uniqueKey: string; expires: string; redrive: string;
+  priority: string; queue: string; labels: string; maxConcurrent: string; concurrencyKey: string; rateCount: string; ratePer: string; rateBurst: string; uniqueKey: string; expires: string; redrive: string; keepDays: string; keepFailed: string;
 };
 
 export const blank: Form = {
@@ -19,7 +19,7 @@ export const blank: Form = {
   command: [], artifact: "", entrypoint: "", env: [], kind: "", work: "noop", workMs: "", failAttempts: "",
   payload: "", timeout: "", stall: "", total: "",
   retries: "", backoff: "", delay: "", maxDelay: "", overlap: "allow", catchUp: "latest", catchUpLimit: "",
-  priority: "", queue: "", labels: "", maxConcurrent: "", concurrencyKey: "", rateCount: "", ratePer: "", rateBurst: "", uniqueKey: "", expires: "", redrive: "",
+  priority: "", queue: "", labels: "", maxConcurrent: "", concurrencyKey: "", rateCount: "", ratePer: "", rateBurst: "", uniqueKey: "", expires: "", redrive: "", keepDays: "", keepFailed: "",
 };
 
 /** The sample that empty screens offer: it needs nothing but the server. */
@@ -53,7 +53,7 @@ export function fromJob(j: Job): Form {
     payload: x.payload === null || x.payload === undefined ? "" : stringify(x.payload, 2), timeout: text(x.timeout_seconds), stall: text(x.stall_timeout_seconds), total: text(x.total_timeout_seconds),
     retries: text(j.retry_policy.max_retries), backoff: j.retry_policy.backoff, delay: text(j.retry_policy.initial_delay_ms), maxDelay: text(j.retry_policy.max_delay_ms),
     overlap: j.overlap, catchUp: j.catch_up, catchUpLimit: text(j.catch_up_limit), priority: text(j.priority), queue: j.queue, labels: j.labels.join(", "),
-    maxConcurrent: text(j.max_concurrent), concurrencyKey: text(j.concurrency_key), rateCount: text(j.rate_limit?.count), ratePer: text(j.rate_limit?.per), rateBurst: burstOf(j.rate_limit), uniqueKey: text(j.unique_key), expires: text(j.expires_after), redrive: text(j.auto_redrive_after),
+    maxConcurrent: text(j.max_concurrent), concurrencyKey: text(j.concurrency_key), rateCount: text(j.rate_limit?.count), ratePer: text(j.rate_limit?.per), rateBurst: burstOf(j.rate_limit), uniqueKey: text(j.unique_key), expires: text(j.expires_after), redrive: text(j.auto_redrive_after), keepDays: text(j.retention?.days), keepFailed: j.retention && j.retention.failed_days !== j.retention.days ? text(j.retention.failed_days) : "",
   };
 }
 
@@ -108,6 +108,7 @@ export function toRequest(f: Form): Request {
     overlap: f.overlap === "allow" ? undefined : f.overlap, catch_up: f.catchUp === "latest" ? undefined : f.catchUp, catch_up_limit: number(f.catchUpLimit),
     priority: number(f.priority), queue: some(f.queue), labels: words(f.labels).length ? words(f.labels) : undefined, max_concurrent: number(f.maxConcurrent), concurrency_key: some(f.concurrencyKey),
     rate_limit: f.rateCount.trim() ? clean({ count: number(f.rateCount), per: some(f.ratePer) ?? "1s", burst: number(f.rateBurst) }) : undefined, unique_key: some(f.uniqueKey), expires_after: some(f.expires), auto_redrive_after: some(f.redrive),
+    retention: any({ days: number(f.keepDays), failed_days: number(f.keepFailed) }),
   });
 }
 
@@ -116,7 +117,7 @@ const clean = (o: Request): Request => Object.fromEntries(Object.entries(o).filt
 const any = (o: Request): Request | undefined => (Object.values(o).some((v) => v !== undefined) ? clean(o) : undefined);
 
 // The objects that the server merges member by member; payload, headers and env it takes whole.
-const merged = new Set(["schedule", "execution", "retry_policy", "expect", "rate_limit"]);
+const merged = new Set(["schedule", "execution", "retry_policy", "expect", "rate_limit", "retention"]);
 
 /** changes is what PATCH takes to get from one request to another: what differs, null for what is no longer said. */
 export function changes(before: Request, after: Request): Request {
