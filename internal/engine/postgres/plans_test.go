@@ -290,7 +290,7 @@ func TestSearchPlans(t *testing.T) {
 		From: time.Unix(1, 0), Until: time.Unix(2, 0),
 	}
 	in := engine.Span{After: engine.Place{At: time.Unix(2, 0)}, Until: engine.Place{At: time.Unix(1, 0)}}
-	for _, f := range []engine.ExecutionFilter{{Tenant: "t"}, busy, {Tenant: "t", Statuses: []job.Status{job.Failed}}} {
+	for _, f := range []engine.ExecutionFilter{{Tenant: "t"}, busy, {Tenant: "t", OwnAsOf: time.Now()}, {Tenant: "t", Statuses: []job.Status{job.Failed}}} {
 		for _, b := range slices.Concat(tenantBranches(f), jobBranches(f, job.ID{1})) {
 			explain := func(sql string, ps params) {
 				t.Helper()

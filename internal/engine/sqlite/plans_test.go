@@ -52,7 +52,7 @@ func TestPlans(t *testing.T) {
 		Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
 		From: time.Unix(1, 0), Until: time.Unix(2, 0),
 	}
-	for _, f := range []engine.ExecutionFilter{{}, busy, {Statuses: []job.Status{job.Failed}}} {
+	for _, f := range []engine.ExecutionFilter{{}, busy, {OwnAsOf: time.Now()}, {Statuses: []job.Status{job.Failed}}} {
 		for _, b := range slices.Concat(tenantBranches(f), jobBranches(f, job.ID{1})) {
 			in := engine.Span{After: engine.Place{At: time.Unix(2, 0)}, Until: engine.Place{At: time.Unix(1, 0)}}
 			if b.own { // of which there is one at most, and which is found by its id
