@@ -208,23 +208,33 @@ func update(t *testing.T, h Harness) {
 	}
 	t.Run("the limits of what waits", func(t *testing.T) {
 		hourly, fast := job.Rate{Count: 1, Per: time.Hour, Burst: 1}, job.Rate{Count: 1000, Per: time.Second, Burst: 100}
-		j, waits := f.add("limited", func(j *job.Job, e *job.Execution) {
-			j.MaxConcurrent, j.Rate = 3, hourly
-			j.Group = job.Group{Key: 77, Max: 3, Rate: hourly}
-			e.Join(j.Group)
-		})
-		j = f.job(j.ID)
-		own := j.Fire(newID(), f.now(), f.now())
-		own.Trigger = job.ByHand
-		own.Join(job.Group{Key: 77, Max: 1, Rate: hourly}) // as another policy sets
-		must(f.Trigger(f.ctx, tenant.Default, own, engine.Idempotency{}, nil))
-		j.MaxConcurrent, j.Rate = 5, fast
-		if _, err := change(j, func(u *engine.Update) { u.Was = &job.Group{Max: 3, Rate: hourly} }); err != nil {
-			t.Fatal(err)
-		}
-		for id, want := range map[job.ExecutionID]job.Group{waits.ID: {Key: 77, Max: 5, Rate: fast}, own.ID: {Key: 77, Max: 1, Rate: hourly}} {
-			if got := must(f.Execution(f.ctx, tenant.Default, id)).Group; got != want {
-				t.Errorf("its limits are %+v, want %+v", got, want)
+		for i, x := range []struct{ was, is job.Group }{
+			{job.Group{Max: 3, Rate: hourly}, job.Group{Max: 5, Rate: fast}},
+			{job.Group{Rate: hourly}, job.Group{Rate: fast}},
+			{job.Group{Max: 3}, job.Group{Max: 5}},
+			{job.Group{Rate: hourly}, job.Group{Max: 5}},
+			{job.Group{Max: 3}, job.Group{}},
+		} {
+			key := job.GroupKey(77 + i)
+			x.was.Key, x.is.Key = key, key
+			j, waits := f.add("limited", func(j *job.Job, e *job.Execution) {
+				j.MaxConcurrent, j.Rate, j.Group = x.was.Max, x.was.Rate, x.was
+				e.Join(j.Group)
+			})
+			j = f.job(j.ID)
+			others := job.Group{Key: key, Max: 1, Rate: hourly} // as another policy sets
+			own := j.Fire(newID(), f.now(), f.now())
+			own.Trigger = job.ByHand
+			own.Join(others)
+			must(f.Trigger(f.ctx, tenant.Default, own, engine.Idempotency{}, nil))
+			j.MaxConcurrent, j.Rate = x.is.Max, x.is.Rate
+			if _, err := change(j, func(u *engine.Update) { u.Was = &x.was }); err != nil {
+				t.Fatal(err)
+			}
+			for id, want := range map[job.ExecutionID]job.Group{waits.ID: x.is, own.ID: others} {
+				if got := must(f.Execution(f.ctx, tenant.Default, id)).Group; got != want {
+					t.Errorf("from %+v to %+v: its limits are %+v, want %+v", x.was, x.is, got, want)
+				}
 			}
 		}
 	})

@@ -41,8 +41,9 @@ var (
 		SELECT min(scheduled_at), count(*) FROM back`
 
 	relimitSQL = `
-		UPDATE live v SET group_max = $3, rate_count = $4, rate_us = $5, rate_burst = $6 FROM (SELECT u.id FROM unnest(ARRAY(
-			SELECT s.id FROM (` + waitingRows + `) s WHERE s.lease <= 0 AND s.group_key <> 0 AND (s.group_max, s.rate_count, s.rate_us, s.rate_burst) = ($7::int4, $8::int4, $9::int8, $10::int4)
+		UPDATE live v SET group_max = nullif($3::int4, 0), rate_count = nullif($4::int4, 0), rate_us = nullif($5::int8, 0), rate_burst = nullif($6::int4, 0) FROM (SELECT u.id FROM unnest(ARRAY(
+			SELECT s.id FROM (` + waitingRows + `) s WHERE s.lease <= 0 AND s.group_key <> 0 AND (s.group_max, s.rate_count, s.rate_us, s.rate_burst)
+				IS NOT DISTINCT FROM (nullif($7::int4, 0), nullif($8::int4, 0), nullif($9::int8, 0), nullif($10::int4, 0))
 			ORDER BY s.due_at LIMIT $11
 		)) u(id) ORDER BY u.id) d
 		WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0`
