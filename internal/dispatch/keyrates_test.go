@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
@@ -63,6 +64,61 @@ func TestServersKeepTheRatesOfASharedKey(t *testing.T) {
 			t.Errorf("%d slow and %d fast starts", len(at), n)
 		}
 	})
+}
+
+// A rate that is raised holds for what waits already, whichever server it was raised at.
+func TestARaisedRateHoldsForWhatWaits(t *testing.T) {
+	limit := func(queue string) func(*cluster, job.ID, job.Rate) error {
+		return func(c *cluster, _ job.ID, r job.Rate) error {
+			return c.store.SetLimit(c.ctx, job.Limit{Tenant: tenant.Default, Queue: queue, Rate: r}, nil)
+		}
+	}
+	for of, set := range map[string]func(*cluster, job.ID, job.Rate) error{
+		"a job": func(c *cluster, id job.ID, r job.Rate) error {
+			_, err := c.svc.UpdateJob(c.ctx, tenant.Local(), engine.Ref{ID: id}, 0, func(j job.Job) (job.Definition, error) {
+				j.Rate = r
+				return j.Definition, nil
+			})
+			return err
+		},
+		"a tenant": limit(""),
+		"a queue":  limit(job.DefaultQueue),
+	} {
+		t.Run(of, func(t *testing.T) {
+			overStores(t, func(t *testing.T, s shared) {
+				c, stop := newCluster(t, s)
+				defer stop()
+				made, _, err := c.svc.CreateJobs(c.ctx, tenant.Local(), []job.Definition{{
+					Name: of, Priority: job.DefaultPriority, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.OneTime, At: c.clock.Now().Add(24 * time.Hour)}, Retry: job.DefaultRetry,
+					Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
+				}}, service.Once[[]service.NewJob]{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := made[0].Job.ID
+				if err := set(c, id, job.Rate{Count: 1, Per: time.Hour, Burst: 1}); err != nil {
+					t.Fatal(err)
+				}
+				const all = 10
+				for range all {
+					if _, _, err := c.svc.Trigger(c.ctx, tenant.Local(), engine.Ref{ID: id}, nil, service.Once[job.Execution]{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a := c.node("a")
+				c.work(c.ctx, a, c.register(a), 4, time.Millisecond)
+				c.eventually(10*time.Second, "one runs", func() bool { return c.at("a") == 1 })
+				<-time.After(2 * time.Second) // the server knows how long the rate holds the others
+				if n := c.at("a"); n != 1 {
+					t.Fatalf("%d started at one an hour", n)
+				}
+				if err := set(c, id, job.Rate{Count: 1000, Per: time.Second, Burst: 100}); err != nil {
+					t.Fatal(err)
+				}
+				c.eventually(10*time.Second, "the others run", func() bool { return c.at("a") == all })
+			})
+		})
+	}
 }
 
 // starts lists when executions of the jobs of a name were leased, in order.

@@ -52,38 +52,6 @@ func TestAGroupWhoseRateCouldNotBeAskedForGoesOn(t *testing.T) {
 	})
 }
 
-// A job's rate that is raised holds for what waits already, whichever server it was raised at.
-func TestARaisedRateOfAJobHoldsForWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(time.Now)
-		group := job.Group{Key: 7, Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}}
-		for i := range 10 {
-			r := ready(i, time.Now())
-			r.Partition, r.Group = 0, group
-			f.add(r)
-		}
-		d := running(t, f, Config{})
-		if got := claimAll(t, d, w1); len(got) != 1 {
-			t.Fatalf("%d started at one an hour", len(got))
-		}
-		group.Rate = job.Rate{Count: 1000, Per: time.Second, Burst: 100}
-		f.mu.Lock()
-		clear(f.buckets) // as a store says that rescales
-		for id, r := range f.free {
-			r.Group = group
-			f.free[id] = r
-		}
-		f.mu.Unlock()
-		began, got := time.Now(), 0
-		for got < 9 && time.Since(began) < time.Minute {
-			got += len(claimAll(t, d, w1))
-		}
-		if took := time.Since(began); got != 9 || took > 6*time.Second {
-			t.Errorf("%d of 9 started within %v after the rate was raised", got, took)
-		}
-	})
-}
-
 // A claim that leaves much waiting has its rate paid for a while, and one that takes everything that waits does not: what is drawn is lost to others.
 func TestTokensAreDrawnAheadOfABacklog(t *testing.T) {
 	rate := job.Rate{Count: 1000, Per: time.Second, Burst: 1000}
