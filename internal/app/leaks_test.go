@@ -3,16 +3,13 @@ package app_test
 import (
 	"bufio"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"html"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,80 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/app"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
-
-// value draws a secret: a token, several lines, a key in PEM, or text with characters that encodings escape. It is random enough to be in
-// nothing by chance.
-func value(t *rapid.T) string {
-	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-	text := func(n int, of string) string {
-		var b strings.Builder
-		for range n {
-			c := []rune(of)
-			b.WriteRune(c[r.IntN(len(c))])
-		}
-		return b.String()
-	}
-	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-	const wild = letters + `"'\/<>&%+-_ =é€😀`
-	switch rapid.IntRange(0, 4).Draw(t, "shape") {
-	case 0:
-		return text(12+r.IntN(40), letters)
-	case 1:
-		return text(14+r.IntN(40), wild)
-	case 2:
-		lines := make([]string, 2+r.IntN(5))
-		for i := range lines {
-			lines[i] = text(10+r.IntN(30), wild)
-		}
-		return strings.Join(lines, "\n")
-	case 3:
-		return fmt.Sprintf("{\n  \"user\": %q,\n  \"password\": %q\n}\n", text(14, letters), text(20, letters))
-	}
-	return "-----BEGIN PRIVATE KEY " + text(8, letters) + "-----\n" + columns(text(200+r.IntN(300), letters+"+/"), 64, "\n") + "\n-----END PRIVATE KEY " + text(8, letters) + "-----\n"
-}
-
-func columns(s string, n int, sep string) string {
-	var parts []string
-	text := []rune(s)
-	for len(text) > n {
-		parts, text = append(parts, string(text[:n])), text[n:]
-	}
-	return strings.Join(append(parts, string(text)), sep)
-}
-
-// codes are a text as programs write it down.
-func codes(s string) []string {
-	quoted, _ := json.Marshal(s)
-	b := []byte(s)
-	return []string{
-		s, string(quoted), strconv.Quote(s), strconv.QuoteToASCII(s), url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), hex.EncodeToString(b), strings.ToUpper(hex.EncodeToString(b)),
-		base64.StdEncoding.EncodeToString(b), base64.RawStdEncoding.EncodeToString(b), base64.URLEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
-		base64.StdEncoding.EncodeToString(append([]byte("u"), b...)), base64.StdEncoding.EncodeToString(append([]byte("u:"), b...)), "'" + strings.ReplaceAll(s, "'", `'\''`) + "'",
-	}
-}
-
-// parts are a secret, its lines, and how these are written down.
-func parts(secret string) []string {
-	all := []string{secret}
-	for l := range strings.SplitSeq(secret, "\n") {
-		if l = strings.TrimSpace(l); len(l) >= 6 {
-			all = append(all, l)
-		}
-	}
-	var out []string
-	for _, s := range all {
-		for _, c := range codes(s) {
-			out = append(out, strings.Trim(c, `"'=`))
-		}
-	}
-	return out
-}
 
 // gathered counts what came out, by the way it took.
 type gathered struct {
@@ -169,10 +99,12 @@ type leaky struct {
 	*gathered
 	session client.Session
 	repeat  sync.Map // what the target answers, by path
+	tokens  sync.Map // with which calls that the target answers later are completed, by path
 	target  string
 	told    int
 	failed  []string // executions and runs
 	flows   int
+	headers int // that were secrets
 
 	notified sync.Map // executions and runs whose failure notifications told of, and runs that wait
 }
@@ -204,7 +136,13 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 				}
 				return
 			}
-			w.WriteHeader(500)
+			if strings.HasSuffix(r.URL.Path, "-later") {
+				l.tokens.Store(r.URL.Path, r.Header.Get("Carillon-Callback-Token"))
+				w.Header().Set("Carillon-Async", "true")
+				w.WriteHeader(202)
+			} else {
+				w.WriteHeader(500)
+			}
 			if text, ok := l.repeat.Load(r.URL.Path); ok {
 				io.WriteString(w, text.(string))
 			}
@@ -224,10 +162,10 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 		var secrets []string
 		rapid.Check(t, func(t *rapid.T) {
 			secret := value(t)
-			secrets = append(secrets, secret)
-			l.tell(t, secret)
-			if what := l.tells(secret); what != "" {
-				t.Fatalf("of %q %s", secret, what)
+			given := append(l.tell(t, secret), secret)
+			secrets = append(secrets, given...)
+			if what := l.tells(given...); what != "" {
+				t.Fatalf("of %q %s", given, what)
 			}
 		})
 		l.until("a notification for each", func() bool {
@@ -237,11 +175,15 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 			"/api/v1/jobs", "/api/v1/executions", "/api/v1/dead-letters", "/api/v1/executions:export?format=csv", "/api/v1/executions:export?format=jsonl", "/api/v1/executions:export?format=parquet", "/api/v1/admin/support",
 			"/api/v1/audit", "/api/v1/failures", "/api/v1/dead-letters:groups", "/api/v1/workflows", "/api/v1/workflow-runs", "/api/v1/secrets", "/api/v1/workers", "/api/v1/overview",
 		} {
-			if code, text := l.ask("GET", path, ""); code == 200 {
-				l.add(path, text)
-			} else {
+			code, text := l.ask("GET", path, "")
+			if code != 200 {
 				t.Errorf("%s: %d: %s", path, code, text)
+				continue
 			}
+			if strings.HasSuffix(path, "=parquet") {
+				text = columnsOf(t, text)
+			}
+			l.add(path, text)
 		}
 		l.stop()
 		l.add("the log", logged.String())
@@ -256,15 +198,41 @@ func TestNoWayOutTellsASecret(t *testing.T) {
 		if what := l.tells(secrets...); what != "" {
 			t.Error(what)
 		}
+		if l.headers == 0 {
+			t.Error("no header was a secret")
+		}
 		for _, way := range []string{
-			"a trace", "a notification", "the stream of events", "a log", "a stream of a log", "/api/v1/executions:export?format=csv", "/api/v1/admin/support", "/api/v1/dead-letters:groups", "/api/v1/workflows", "/api/v1/workflow-runs",
-			"a run", "an explanation of a run", "the items of a run", "approvals", "a notification of a run", "the log",
+			"a trace", "a notification", "the stream of events", "a log", "a stream of a log", "/api/v1/executions:export?format=csv", "/api/v1/executions:export?format=parquet", "/api/v1/admin/support", "/api/v1/dead-letters:groups", "/api/v1/workflows", "/api/v1/workflow-runs",
+			"a run", "an explanation of a run", "the items of a run", "approvals", "a notification of a run", "the log", "a completion",
 		} {
 			if l.seen[way] < 100 {
 				t.Errorf("nothing came out by %s", way)
 			}
 		}
 	})
+}
+
+// columnsOf decodes a Parquet file, which is compressed, into a line for each value.
+func columnsOf(t *testing.T, file string) string {
+	f, err := parquet.OpenFile(strings.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	rows := parquet.NewReader(f)
+	for some := make([]parquet.Row, 100); ; {
+		n, err := rows.ReadRows(some)
+		for _, row := range some[:n] {
+			for _, v := range row {
+				text.WriteString(v.String() + "\n")
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return text.String()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // follow gathers the stream of what changes.
@@ -286,26 +254,34 @@ func (l *leaky) follow() {
 	}()
 }
 
-// tell has a worker and a target tell a secret.
-func (l *leaky) tell(t *rapid.T, secret string) {
+// tell has a worker and a target tell a secret, and others that were written into a job as a header.
+func (l *leaky) tell(t *rapid.T, secret string) (literals []string) {
 	l.told += 2
 	name := fmt.Sprintf("s%d", l.told)
 	quoted, _ := json.Marshal(map[string]string{"value": secret})
 	want[client.Secret](l.server, 200, "PUT", "/api/v1/secrets/"+name, string(quoted))
 	width := rapid.SampledFrom([]int{64, 76, 1 << 20, 40}).Draw(t, "columns")
-	var wrapped []string
-	for _, c := range codes(secret) {
-		wrapped = append(wrapped, columns(c, width, "\n"))
-	}
-	all := strings.Join(wrapped, "\n--\n")
+	all := everyWay(secret, width)
 	cut := func(most int) string { // so that the last one is cut somewhere
 		at := rapid.IntRange(0, len(secret)-1).Draw(t, "cut")
 		return strings.Repeat("x", max(0, most-len(secret)+at-1)) + " " + secret
 	}
 
 	path := "/" + name + "-" + strconv.Itoa(l.told)
-	l.repeat.Store(path, rapid.SampledFrom([]string{all, cut(4096), base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 2990) + secret))}).Draw(t, "answer"))
-	called := want[client.Job](l.server, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "payload": {"v": "${secret:%s}"}}, "retry_policy": {"max_retries": 0}}`, l.target+path, name))
+	answer := rapid.SampledFrom([]string{all, cut(4096), base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 2990) + secret))}).Draw(t, "answer")
+	l.repeat.Store(path, answer)
+	at, given := path, fmt.Sprintf(`"payload": {"v": "${secret:%s}"}`, name)
+	if literal := value(t); inHeader(literal) {
+		given, literals = fmt.Sprintf(`"headers": {"X-API-Key": %q}`, literal), []string{literal}
+		at += "-literal"
+		answer = everyWay(literal, width)
+		l.headers++
+	}
+	if l.told == 2 || rapid.Bool().Draw(t, "later") {
+		at += "-later"
+	}
+	l.repeat.Store(at, answer)
+	called := want[client.Job](l.server, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, %s}, "retry_policy": {"max_retries": 0}}`, l.target+at, given))
 	want[client.Job](l.server, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "handle", "execution": {"target": "worker", "kind": "k", "payload": {"v": "${secret:%s}"}}, "retry_policy": {"max_retries": 0}}`, name))
 	post := func(path string, body any) string { return l.post(t, path, body) }
 	a, _ := l.claim(t, secret)
@@ -339,6 +315,9 @@ func (l *leaky) tell(t *rapid.T, secret string) {
 		Response: &client.CallbackResponse{HTTPStatus: 500, BodyPreview: cut(client.MaxMessage)},
 	}
 	l.add("the verdict", post("/complete", client.CompleteRequest{Outcomes: []client.Outcome{failure}}))
+	if strings.HasSuffix(at, "-later") {
+		l.complete(t, called.ExecutionID, at, failure)
+	}
 	l.ends(called.ExecutionID, "FAILED")
 	l.look(t, a.ExecutionID)
 	l.look(t, called.ExecutionID)
@@ -346,6 +325,26 @@ func (l *leaky) tell(t *rapid.T, secret string) {
 	if rapid.IntRange(0, 4).Draw(t, "in a workflow") == 4 || l.flows == 0 {
 		l.flow(t, name, secret, path, all)
 	}
+	return literals
+}
+
+// complete has a target that answers later tell what a worker told, and what it repeats at once.
+func (l *leaky) complete(t *rapid.T, id, path string, o client.Outcome) {
+	var token any
+	l.until("the target to be called", func() (called bool) {
+		token, called = l.tokens.Load(path)
+		return called
+	})
+	repeated, _ := l.repeat.Load(path)
+	o.ExecutionID, o.FencingToken = "", 0
+	o.Result, _ = json.Marshal(map[string]any{"told": o.Result, "repeated": repeated})
+	o.Error = &client.Error{Type: o.Error.Type, Message: rapid.SampledFrom([]string{o.Error.Message, repeated.(string)}).Draw(t, "completion")}
+	data, _ := json.Marshal(o)
+	code, text := l.ask("POST", "/api/v1/executions/"+id+"/complete", string(data), "Authorization", "Bearer "+token.(string))
+	if code != 200 {
+		t.Fatalf("complete: %d: %s", code, text)
+	}
+	l.add("a completion", text)
 }
 
 // flow has the nodes of a workflow tell a secret: by their results, from which other nodes get their payloads and the run its output, and
