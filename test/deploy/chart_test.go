@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -51,6 +52,7 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, promet
 	"no metrics":              `{metrics: {enabled: false}, networkPolicy: {enabled: true}}`,
 	"small alerts":            `{metrics: {prometheusRule: {enabled: true, profile: small}}}`,
 	"a secret each":           `{existingSecret: "", secrets: {database: {existingSecret: pg-app, key: uri}, workerKey: {existingSecret: w}, bootstrapKey: {existingSecret: b}, secretsKey: {existingSecret: s}, jwtSecret: {existingSecret: j}, tracingHeaders: {existingSecret: t}}}`,
+	"two database roles":      `{migration: {appRole: carillon_app}, secrets: {databaseOwner: {existingSecret: pg-owner, key: uri}}}`,
 	"a digest":                `{image: {digest: "sha256:` + strings.Repeat("a", 64) + `"}}`,
 	"one server":              `{server: {replicas: 1, strategy: {maxUnavailable: 0, maxSurge: "100%"}, podDisruptionBudget: {enabled: false}, preStopSeconds: 0}}`,
 	"names":                   `{nameOverride: bells, fullnameOverride: ` + strings.Repeat("long-", 20) + `x}`,
@@ -333,6 +335,54 @@ func TestAServerThatMigratesIsGivenTimeToStart(t *testing.T) {
 			if d.Name == "bells-carillon-server" && p.FailureThreshold != want || d.Name != "bells-carillon-server" && p.FailureThreshold != 60 || p.PeriodSeconds != 2 {
 				t.Errorf("%s: %s is tried %d times, every %d s", text, d.Name, p.FailureThreshold, p.PeriodSeconds)
 			}
+		}
+	}
+}
+
+// With an application role the migration runs as the owner, which no server may do; without one, both have one URL.
+func TestServersAreNotTheOwnerOfTables(t *testing.T) {
+	owner, app := [2]string{"pg-owner", "uri"}, [2]string{"carillon", "database"}
+	for name, want := range map[string]struct {
+		migration [2]string // the Secret of the database's URL, and its key
+		role      string
+	}{
+		"two database roles": {owner, "carillon_app"},
+		"the least":          {app, ""},
+	} {
+		all := of(t, sets[name])
+		if len(all.jobs) != 1 {
+			t.Fatalf("%s: %d jobs", name, len(all.jobs))
+		}
+		check := func(what string, spec corev1.PodSpec, url [2]string, role string) {
+			t.Helper()
+			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+				var gotURL [2]string
+				var gotRole string
+				for _, e := range c.Env {
+					if e.Name == "CARILLON_STORE_APP_ROLE" {
+						gotRole = e.Value
+					}
+					if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+						r := e.ValueFrom.SecretKeyRef
+						if e.Name == "CARILLON_DATABASE" {
+							gotURL = [2]string{r.Name, r.Key}
+						} else if r.Name == owner[0] {
+							t.Errorf("%s: %s knows the owner as %s", name, what, e.Name)
+						}
+					}
+				}
+				if gotURL != url || gotRole != role {
+					t.Errorf("%s: %s has the URL of %q and the role %q; want %q and %q", name, what, gotURL, gotRole, url, role)
+				}
+			}
+		}
+		check("the migration", all.jobs[0].Spec.Template.Spec, want.migration, want.role)
+		for _, d := range all.deployments {
+			url := app
+			if d.Name == "bells-carillon-worker" {
+				url = [2]string{}
+			}
+			check(d.Name, d.Spec.Template.Spec, url, "")
 		}
 	}
 }

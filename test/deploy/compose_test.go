@@ -72,6 +72,47 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+func TestServersOfAClusterAreNotTheOwnerOfTables(t *testing.T) {
+	const owner, app = "postgres://carillon:p@postgres:5432/carillon?sslmode=disable", "postgres://carillon_app:a@postgres:5432/carillon?sslmode=disable"
+	role := []string{"POSTGRES_APP_ROLE=carillon_app", "POSTGRES_APP_PASSWORD=a"}
+	elsewhere := []string{"CARILLON_DATABASE=postgres://carillon_app:a@db/x", "POSTGRES_OWNER_URL=postgres://owner:o@db/x"}
+	for name, c := range map[string]struct {
+		env              []string
+		migrate, servers string
+		role             string
+	}{
+		"two roles":            {role, owner, app, "carillon_app"},
+		"a database elsewhere": {slices.Concat(role, elsewhere), "postgres://owner:o@db/x", "postgres://carillon_app:a@db/x", "carillon_app"},
+		"one role":             {nil, owner, owner, ""},
+	} {
+		p, err := project(t, "cluster.yaml", slices.Concat(secrets, c.env)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(service, variable string) string {
+			if v := p.Services[service].Environment[variable]; v != nil {
+				return *v
+			}
+			return ""
+		}
+		for service := range p.Services {
+			url, role := "", ""
+			switch {
+			case service == "migrate":
+				url, role = c.migrate, c.role
+			case strings.HasPrefix(service, "server"):
+				url = c.servers
+			}
+			if got, as := of(service, "CARILLON_DATABASE"), of(service, "CARILLON_STORE_APP_ROLE"); got != url || as != role {
+				t.Errorf("%s: %s has the URL %q and the role %q; want %q and %q", name, service, got, as, url, role)
+			}
+		}
+		if got := of("postgres", "POSTGRES_APP_ROLE"); got != c.role {
+			t.Errorf("%s: the database makes the role %q", name, got)
+		}
+	}
+}
+
 func TestAClusterWithoutSecretsSaysWhatToDo(t *testing.T) {
 	for i := range secrets {
 		_, err := project(t, "cluster.yaml", slices.Delete(slices.Clone(secrets), i, i+1)...)
