@@ -397,19 +397,27 @@ func TestFired(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := telemetry.NewMetrics("test")
 	id := func(n byte) job.ExecutionID { return job.ExecutionID{n} }
-	inner := &instant{rs: []job.Ready{{ID: id(1)}, {ID: id(4)}}}
+	inner := &instant{rs: []job.Ready{{ID: id(1)}, {ID: id(4)}, {ID: id(6)}}}
 	s := telemetry.Over(inner, clock.NewManual(at.Add(3*time.Second)), m, nil)
 	missed := job.Execution{Metadata: map[string]string{"reason": "missed", "count": "7"}}
 	paused := job.Execution{Metadata: map[string]string{"reason": "pause"}}
 	e := func(n byte, by job.Trigger) job.Execution {
 		return job.Execution{ID: id(n), Trigger: by, ScheduledAt: at}
 	}
+	past := e(6, job.BySchedule)
+	past.Job[6] = 7 << 4
+	made := at.Add(2 * time.Second).UnixMilli()
+	for i := range 6 {
+		past.Job[i] = byte(made >> (40 - 8*i))
+	}
+	past.ScheduledAt = at.Add(-24 * time.Hour)
 	_, err := s.Fire(t.Context(), []engine.Firing{
 		{Executions: []job.Execution{e(1, job.BySchedule), e(2, job.BySchedule)}, Skips: []job.Execution{missed, paused}}, // one of two is skipped
 		{Executions: []job.Execution{e(3, job.BySchedule)}, Skips: []job.Execution{missed}},                               // another was quicker
 		{Executions: []job.Execution{e(4, job.ByCatchUp)}},
 		{Skips: []job.Execution{{Metadata: map[string]string{"reason": "missed"}}}},
 		{Overlap: job.OverlapSkip, Executions: []job.Execution{e(5, job.BySchedule)}},
+		{Executions: []job.Execution{past}}, // of a job that was created for an instant a day ago
 	}, engine.Fence{})
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +439,7 @@ func TestFired(t *testing.T) {
 			}
 		}
 	}
-	for k, want := range map[string]float64{"missed": 8, "skipped": 5, "delays": 1, "delay": 3} {
+	for k, want := range map[string]float64{"missed": 8, "skipped": 5, "delays": 2, "delay": 3 + 1} {
 		if math.Abs(got[k]-want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", k, got[k], want)
 		}
