@@ -6,5 +6,5 @@ import "time"
 
 var begun = time.Now()
 
-// used is unknown here: the process counts as busy, so that only the later limit applies.
-func used() time.Duration { return time.Since(begun) }
+// CPU is unknown here: the process counts as busy, so that only the later limit applies.
+func CPU() time.Duration { return time.Since(begun) }

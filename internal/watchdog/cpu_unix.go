@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// used returns the CPU time that this process has used.
-func used() time.Duration {
+// CPU returns the processor time that this process has used.
+func CPU() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
 		return 0

@@ -37,9 +37,9 @@ var (
 // The watching goroutine belongs to no test, so it uses the real clock even if a test is in a bubble.
 func init() {
 	go func() {
-		worked, since := used(), time.Now()
+		worked, since := CPU(), time.Now()
 		for now := range time.Tick(250 * time.Millisecond) {
-			if u := used(); u-worked > idleWork {
+			if u := CPU(); u-worked > idleWork {
 				worked, since = u, now
 			}
 			if x, why := overdue(now, now.Sub(since)); x != nil {
@@ -56,10 +56,15 @@ func Watch(t testing.TB) {
 	if testing.Short() {
 		limit = shortLimit
 	}
+	watch(t, idleLimit, Allow(limit))
+}
+
+// Allow returns a limit of time for this build: a longer one with the race detector.
+func Allow(limit time.Duration) time.Duration {
 	if race {
-		limit *= raceFactor
+		return limit * raceFactor
 	}
-	watch(t, idleLimit, limit)
+	return limit
 }
 
 func watch(t testing.TB, idle, busy time.Duration) {
