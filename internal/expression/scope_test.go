@@ -3,6 +3,7 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -81,30 +82,61 @@ func TestScopeRefuses(t *testing.T) {
 	}
 }
 
+// workflows has the limits of core/workflow, whose values have a mebibyte together.
+var workflows = &Scope{Names: []string{"run", "nodes", "item", "index"}, MaxLength: 4096, MaxNodes: 800, MaxMade: 1 << 20, MaxSteps: 1_000_000}
+
+// mostInScope limits how many bytes a compilation, or an evaluation over the values of workflows, may allocate.
+const mostInScope = 32 << 20
+
+// Whatever is evaluated in a scope, over whatever values: memory is bounded, and nothing but the scope is read.
 func FuzzScope(f *testing.F) {
 	for _, s := range []string{"nodes.a.result", "run.input.x[0] ?? item", "nodes[run.key]", "len(run.list) > 1 ? 1 : nodes.b", "'a' + `b`"} {
-		f.Add(s, `{"x":[1,"a",{"b":2}]}`)
+		f.Add(s, `{"x":[1,"a",{"b":2}]}`, uint16(0))
 	}
-	f.Fuzz(func(t *testing.T, text, doc string) {
-		p, err := runs.Compile(text)
-		var e *Error
-		if err != nil {
-			if !errors.As(err, &e) {
-				t.Fatalf("compile: %v", err)
-			}
-			return
-		}
-		for _, path := range p.Paths() {
-			if len(path) == 0 || path[0] != "run" && path[0] != "nodes" && path[0] != "item" {
-				t.Fatalf("%q reads %v", text, path)
-			}
+	texts, payloads := greedy()
+	for i, text := range texts {
+		text = strings.ReplaceAll(text, "payload", "run")
+		f.Add(text, payloads[i%7], uint16(1))
+		f.Add(text, payloads[(i+1)%7], uint16(300))
+		f.Add(strings.Join([]string{text, text, text}, " == "), payloads[21+i%7], uint16(0))
+		f.Add(text, payloads[21+i%7], uint16(0))
+	}
+	f.Fuzz(func(t *testing.T, text, doc string, times uint16) {
+		if n := int(times) * len(doc); n < 1<<20 && strings.HasPrefix(doc, "{") && strings.HasSuffix(doc, "}") {
+			doc = `{"l": [` + strings.Repeat(doc+",", int(times)) + "0], " + doc[1:]
 		}
 		v, err := Decode([]byte(doc))
-		if err != nil {
+		if err != nil || len(doc) > 1<<20 {
 			return
 		}
-		if _, err := p.Value(map[string]any{"run": v, "nodes": v}); err != nil && !errors.As(err, &e) {
-			t.Fatalf("eval: %v", err)
+		for _, s := range []*Scope{runs, workflows} {
+			inScope(t, s, text, v)
 		}
 	})
+}
+
+func inScope(t *testing.T, s *Scope, text string, v any) {
+	var p *Program
+	var err error
+	var e *Error
+	if got := allocated(func() { p, err = s.Compile(text) }); got > mostInScope {
+		t.Fatalf("compiling %q allocated %d bytes; want at most %d", text, got, mostInScope)
+	}
+	if err != nil {
+		if !errors.As(err, &e) {
+			t.Fatalf("compile: %v", err)
+		}
+		return
+	}
+	for _, path := range p.Paths() {
+		if len(path) == 0 || !slices.Contains(s.Names, path[0]) {
+			t.Fatalf("%q reads %v", text, path)
+		}
+	}
+	if got := allocated(func() { _, err = p.Value(map[string]any{"run": v, "nodes": v}) }); got > mostInScope {
+		t.Fatalf("%q allocated %d bytes; want at most %d", text, got, mostInScope)
+	}
+	if err != nil && !errors.As(err, &e) {
+		t.Fatalf("eval: %v", err)
+	}
 }
