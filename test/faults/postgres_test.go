@@ -145,7 +145,9 @@ func (s *privateServer) databaseOn(folder string) string {
 		s.Fatal(err)
 	}
 	defer c.Close(ctx)
-	for _, sql := range []string{"CREATE TABLESPACE small LOCATION '" + folder + "'", "CREATE DATABASE small TABLESPACE small"} {
+	// PostgreSQL copies a database into files with holes, and fills them when it needs the memory: later, on a full disk, also
+	// for whoever only reads. A checkpoint fills them now.
+	for _, sql := range []string{"CREATE TABLESPACE small LOCATION '" + folder + "'", "CREATE DATABASE small TABLESPACE small", "CHECKPOINT"} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			s.Fatal(err)
 		}

@@ -24,9 +24,9 @@ const (
 		/*sqlite: job_retentions k WHERE k.tenant = $1 AND k.job IN (SELECT unhex(value) FROM json_each($2))*/`
 
 	ownKeptSQL = `
-		SELECT k.job, k.days, k.failed_days, k.cut_at, j.state, j.kind, j.updated_at, j.key IS NOT NULL FROM
+		SELECT k.job, k.days, k.failed_days, k.cut_at, j.state, j.kind, j.created_at, j.updated_at, j.key IS NOT NULL FROM
 		/*postgres: (SELECT * FROM job_retentions WHERE tenant = $1 AND job >= $2 ORDER BY job LIMIT $3) k
-			CROSS JOIN LATERAL (SELECT state, kind, updated_at, key FROM jobs WHERE tenant = k.tenant AND id = k.job OFFSET 0) j*/
+			CROSS JOIN LATERAL (SELECT state, kind, created_at, updated_at, key FROM jobs WHERE tenant = k.tenant AND id = k.job OFFSET 0) j*/
 		/*sqlite: job_retentions k CROSS JOIN jobs j WHERE k.tenant = $1 AND k.job >= $2 AND j.tenant = k.tenant AND j.id = k.job*/
 		ORDER BY k.job LIMIT $3`
 	ownRunsSQL = `
@@ -101,11 +101,11 @@ func (s Forgetting) Retentions(ctx context.Context, t tenant.ID, ids []job.ID) (
 type own struct {
 	aged
 	job.Retention
-	cut time.Time
+	cut, created time.Time
 }
 
 func scanOwn(r Row) (k own, err error) {
-	return k, r.Scan(&k.id, &k.Days, &k.FailedDays, &k.cut, &k.state, &k.kind, &k.updated, &k.keyed)
+	return k, r.Scan(&k.id, &k.Days, &k.FailedDays, &k.cut, &k.state, &k.kind, &k.created, &k.updated, &k.keyed)
 }
 
 // kept is something of such a job that has finished.
@@ -182,7 +182,8 @@ func after(id [16]byte) job.ID {
 // job goes on with a job, and reports whether that is all for now.
 func (p *purge) job(k *own, at engine.OwnPlace) (done bool, err error) {
 	until := k.Until(p.now)
-	made := job.ID(k.id).At().Add(-24 * time.Hour) // clocks differ
+	// Not what the id says: a process whose clock was ahead once goes on with ids from there.
+	made := k.created.Add(-24 * time.Hour) // clocks differ
 	if !k.cut.IsZero() && p.now.Sub(k.cut) < tenant.CutGrace || !made.Before(until) {
 		return true, nil
 	}
