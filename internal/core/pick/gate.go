@@ -63,6 +63,9 @@ func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 		}
 		if g.rate != l.Rate {
 			g.rate, g.tokens, g.until = l.Rate, 0, time.Time{}
+			if g.timed >= 0 {
+				heap.Remove(&p.timed, g.timed) // it may ask at once
+			}
 		}
 		if l.Max == 0 && g.lent+g.told > 0 {
 			p.owed[k] = true

@@ -484,6 +484,41 @@ func TestTokensGoAsTheirBucketFills(t *testing.T) {
 	}
 }
 
+// A rate that changes while it holds something back hides none that may ask sooner than others.
+func TestAChangedRateHidesNoOther(t *testing.T) {
+	p := New()
+	per := func(b time.Duration) []job.Limit {
+		var out []job.Limit
+		for _, t := range []tenant.ID{"a", "b", "c", "d"} {
+			out = append(out, job.Limit{Tenant: t, Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}})
+		}
+		out[1].Rate.Per = b
+		return out
+	}
+	p.Limit(per(time.Hour))
+	holds := func(t tenant.ID, wait time.Duration) {
+		p.Add(ready(t))
+		p.pick(9, start)
+		for _, n := range p.Needs(1) {
+			p.Pour(n, 0, wait, start)
+		}
+	}
+	for i, t := range []tenant.ID{"a", "b", "c"} {
+		holds(t, time.Duration(i+1)*10*time.Minute)
+	}
+	p.Limit(per(time.Minute))
+	p.Add(ready("d"))
+	p.pick(9, start)
+	for _, n := range p.Needs(1) {
+		if n.gate.scope.tenant == "d" {
+			p.Pour(n, 0, 5*time.Minute, start)
+		}
+	}
+	if got, want := p.Next(), start.Add(5*time.Minute); !got.Equal(want) {
+		t.Errorf("the next rate may allow something after %v, want %v", got.Sub(start), want.Sub(start))
+	}
+}
+
 // A rate is not drained for what another limit holds back.
 func TestNothingIsPaidForWhatCannotStart(t *testing.T) {
 	p := New()
