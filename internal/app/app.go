@@ -117,8 +117,8 @@ type running struct {
 
 	tokenFile string
 
-	office *api.Archive  // nil: history stays in the store
-	behind func() string // warns if the replica of the store is too far behind; nil: there is none
+	office *api.Archive    // nil: history stays in the store
+	doubts []func() string // each warns of something that does not keep the server from serving; empty: all is well
 
 	scheduling atomic.Pointer[func() engine.Holding] // returns the partitions whose schedules it fires
 }
@@ -223,7 +223,7 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.fit(ctx, store); err != nil {
 		return err
 	}
-	if err := r.replicate(ctx, ship, store); err != nil {
+	if err := errors.Join(r.replicate(ctx, ship, store), r.backups(store)); err != nil {
 		return err
 	}
 	if w, ok := store.(engine.Walled); ok && w.Wall() != "" {

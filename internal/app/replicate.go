@@ -16,12 +16,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/replica"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
 // spoolEnding, after the name of the store, names the folder in which changes wait to be replicated.
 const spoolEnding = "-replica"
+
+// backupEnding, likewise, names the folder for parts of scheduled backups.
+const backupEnding = "-backup"
 
 // outside opens a place for objects outside the store; key is the setting or flag that names it.
 func outside(url, key string) (blob.Store, error) {
@@ -81,7 +85,7 @@ func (r *running) replicate(ctx context.Context, s *replica.Shipper, store engin
 	if err != nil {
 		return err
 	}
-	r.behind = func() string { return s.Status().Warning() }
+	r.doubts = append(r.doubts, func() string { return s.Status().Warning() })
 	r.metrics.Replication(func() telemetry.Replication {
 		x := s.Status()
 		return telemetry.Replication{Behind: x.Behind, Waiting: x.Waiting, Bytes: x.Bytes, Segments: x.Segments, Snapshots: x.Snapshots, Generations: x.Generations, Failures: x.Failures}
@@ -92,12 +96,40 @@ func (r *running) replicate(ctx context.Context, s *replica.Shipper, store engin
 
 // warnings lists problems that do not keep the server from serving.
 func (r *running) warnings() (out []string) {
-	if r.behind != nil {
-		if text := r.behind(); text != "" {
+	for _, doubt := range r.doubts {
+		if text := doubt(); text != "" {
 			out = append(out, text)
 		}
 	}
 	return out
+}
+
+// backups begins to back the store up at intervals.
+func (r *running) backups(store engine.Store) error {
+	c := r.Config.Backup
+	db, ok := store.(*sqlite.Store)
+	if c.URL == "" || !ok {
+		return nil
+	}
+	path, err := embedded(r.Config)
+	if err != nil {
+		return err
+	}
+	place, err := outside(c.URL, "backup.url")
+	if err != nil {
+		return err
+	}
+	_, mounted := place.(*folder.Store)
+	s, err := replica.NewSchedule(replica.ScheduleConfig{
+		Store: db, Path: path, Place: place, Mounted: mounted, Folder: path + backupEnding, Every: c.Every, Keep: c.Keep, Host: hostname(), Version: Version, Log: r.log,
+	})
+	if err != nil {
+		return err
+	}
+	r.doubts = append(r.doubts, s.Warning)
+	r.metrics.BackupOverdue(s.Overdue)
+	r.background("backup", func(ctx context.Context) { loop.Run(ctx, r.log, "backup", nil, s.Tick) })
+	return nil
 }
 
 // BackupTo stores a backup of the embedded store in a folder or bucket, and deletes all but the newest keep of this

@@ -54,6 +54,7 @@ type Config struct {
 	Blobs            Blobs
 	Archive          Archive
 	Replicate        Replicate
+	Backup           Backup
 	Migrate          bool
 	Partitions       int
 	Retry            Retry
@@ -196,6 +197,13 @@ type Replicate struct {
 	SpoolMB   int
 }
 
+// Backup is the [backup] table: scheduled backups of the embedded store.
+type Backup struct {
+	URL   string // as package location reads it; empty: off
+	Every time.Duration
+	Keep  int
+}
+
 // Workers is the [workers] table.
 type Workers struct {
 	DefaultCount int
@@ -258,6 +266,7 @@ func Default() Config {
 		Blobs:     Blobs{URL: "store:"},
 		Archive:   Archive{Layout: "shared"},
 		Replicate: Replicate{Interval: 500 * time.Millisecond, Snapshots: 24 * time.Hour, Keep: 72 * time.Hour, SpoolMB: 1024},
+		Backup:    Backup{Every: 24 * time.Hour, Keep: 14},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},

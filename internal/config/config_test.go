@@ -49,6 +49,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"commands.unconfined": "true", "commands.risk_server": "true", "commands.paths": "/srv/app, /data", "commands.write_paths": "/data/out", "commands.network": "none", "commands.digests": "sha256:" + strings.Repeat("Ab", 32),
 		"blobs.url": "s3://bucket/prefix?endpoint=https://s3.example.com&path_style=true", "blobs.spool": "./spool", "archive.url": "file:/srv/history", "archive.layout": "per-tenant", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
 		"replicate.url": "file:/backup", "replicate.interval_ms": "1s", "replicate.snapshot_hours": "6", "replicate.keep_hours": "48", "replicate.spool_mb": "100",
+		"backup.url": "file:/backup", "backup.every_hours": "6", "backup.keep": "3",
 		"retry.max_retries": "0", "retry.backoff": "FIXED", "retry.initial_delay_ms": "5s", "retry.max_delay_ms": "5000",
 		"metrics.listen": ":9090", "debug.pprof": "true", "tracing.endpoint": "https://otel.example.com:4318", "tracing.protocol": "grpc", "tracing.sample": "0.25", "tracing.parents": "follow", "tracing.headers": "x-key=1, y=2=3",
 		"history.hot_days": "1", "history.warm_days": "1", "history.retention_days": "2",
@@ -57,6 +58,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	delete(one, "secrets.key")
 	delete(one, "auth.jwt.secret")
 	delete(one, "replicate.url") // of PostgreSQL
+	delete(one, "backup.url")
 	if _, err := Load(Default(), good, nil, ""); err == nil {
 		t.Error("taken: secrets.key_file and secrets.key")
 	}
@@ -176,6 +178,8 @@ func TestWhereToReplicate(t *testing.T) {
 	}
 	for _, given := range []map[string]string{
 		{"replicate.url": "file:/backup", "database": "postgres://h/x"},
+		{"backup.url": "file:/backup", "database": "postgres://h/x"},
+		{"backup.url": "store:"},
 		{"replicate.url": "file:/backup", "replicate.keep_hours": "2", "replicate.snapshot_hours": "3"},
 	} {
 		if _, err := Load(Default(), given, nil, ""); err == nil {

@@ -184,6 +184,11 @@ var Keys = []Key{
 	length("replicate.keep_hours", "how far back the store can be restored; what only older instants need is deleted", 1, 87_600, time.Hour, func(c *Config) *time.Duration { return &c.Replicate.Keep }),
 	count("replicate.spool_mb", "how much may wait on the disk while the place cannot be reached; beyond that the backup begins anew once it can", 64, 1<<24, func(c *Config) *int { return &c.Replicate.SpoolMB }),
 
+	text("backup.url", "where to store backups of the embedded store at intervals, each complete in itself: file:PATH or s3://BUCKET/PREFIX?endpoint=URL, with credentials from the environment; empty: off",
+		"file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Backup.URL }),
+	length("backup.every_hours", "how often a backup is stored there", 1, 8760, time.Hour, func(c *Config) *time.Duration { return &c.Backup.Every }),
+	count("backup.keep", "how many backups of this store to keep there; older ones are deleted", 1, 10_000, func(c *Config) *int { return &c.Backup.Keep }),
+
 	oneOf("log.level", "lowest level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	oneOf("log.format", "log format", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
 

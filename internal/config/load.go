@@ -201,10 +201,17 @@ func contradictions(c Config) (wrong Mistakes) {
 	if err != nil {
 		say(true, "blobs.url", unsuspicious(c.Blobs.URL), err.Error())
 	}
-	if c.Replicate.URL != "" {
-		_, err := Outside(c.Replicate.URL)
-		say(err != nil, "replicate.url", unsuspicious(c.Replicate.URL), fmt.Sprint(err))
-		say(err == nil && strings.HasPrefix(c.Database, "postgres"), "replicate.url", c.Replicate.URL, "nothing: only the embedded store (sqlite:PATH) is replicated; PostgreSQL has its own means")
+	embedded := func(key, url, is string) bool {
+		if url == "" {
+			return false
+		}
+		_, err := Outside(url)
+		say(err != nil, key, unsuspicious(url), fmt.Sprint(err))
+		say(err == nil && strings.HasPrefix(c.Database, "postgres"), key, url, "nothing: only the embedded store (sqlite:PATH) is "+is+"; PostgreSQL has its own means")
+		return true
+	}
+	embedded("backup.url", c.Backup.URL, "backed up")
+	if embedded("replicate.url", c.Replicate.URL, "replicated") {
 		say(c.Replicate.Keep < c.Replicate.Snapshots, "replicate.keep_hours", strconv.Itoa(int(c.Replicate.Keep.Hours())), fmt.Sprintf("at least replicate.snapshot_hours, which is %d", int(c.Replicate.Snapshots.Hours())))
 	}
 	if most := place.MaxObject() >> 20; err == nil && most > 0 {

@@ -159,6 +159,11 @@ func (m *Metrics) Replication(f func() Replication) {
 	}
 }
 
+// BackupOverdue sets a function that each scrape calls for how long the embedded store should have been backed up.
+func (m *Metrics) BackupOverdue(f func() time.Duration) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_backup_overdue_seconds", Help: "For how long a scheduled backup of the embedded store should have been stored; 0: it was."}, func() float64 { return f().Seconds() }))
+}
+
 // CallbacksPutOff sets a function that each scrape calls for the number of postponed calls, by reason. The reasons
 // are those that it returns now.
 func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {

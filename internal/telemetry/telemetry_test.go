@@ -41,6 +41,7 @@ func all(t *testing.T) []*model.MetricFamily {
 	m.BreakersOpen(func() int { return 0 })
 	m.CallbacksPutOff(func() map[string]int64 { return map[string]int64{"rate": 0} })
 	m.Replication(func() telemetry.Replication { return telemetry.Replication{} })
+	m.BackupOverdue(func() time.Duration { return 0 })
 	m.CountsLost(func() int64 { return 0 })
 	m.WorkersUse(func() telemetry.Use { return telemetry.Use{Running: 1, Capacity: 4, MemoryLimit: 1 << 30} })
 	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) {
@@ -56,7 +57,7 @@ func all(t *testing.T) []*model.MetricFamily {
 
 // TestNames holds the names against those that are promised, and the rules of Prometheus.
 func TestNames(t *testing.T) {
-	want := strings.Fields(`replication_behind_seconds replication_bytes_total replication_failures_total replication_generations_total replication_segments_total replication_snapshots_total replication_waiting_bytes
+	want := strings.Fields(`backup_overdue_seconds replication_behind_seconds replication_bytes_total replication_failures_total replication_generations_total replication_segments_total replication_snapshots_total replication_waiting_bytes
 		trigger_delay_seconds queue_wait_seconds execution_duration_seconds end_to_end_seconds store_seconds{op}
 		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total traces_lost_total
 		store_errors_total{op} http_requests_total{code,route} limited_total{limit} auth_failures_total{reason} counts_lost_total
@@ -248,7 +249,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "operations", "runbooks", "*.md"))
-	if err != nil || len(names) != 20 || len(pages) != len(names) {
+	if err != nil || len(names) != 21 || len(pages) != len(names) {
 		t.Errorf("%d alerts and a list, %d pages, %v", len(names)-1, len(pages), err)
 	}
 }

@@ -221,3 +221,36 @@ func TestReplicaOfAMountThatLeaves(t *testing.T) {
 		t.Errorf("the job is not in the restored store: %d", code)
 	}
 }
+
+// A server backs its store up by itself, and says so in its metrics and when it cannot.
+func TestScheduledBackupsAreRestored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place, data := filepath.Join(dir, "place"), filepath.Join(dir, "data")
+	p := harness.Start(t, harness.Settings(harness.ShortLease), "dev", "--data", data, "--backup-url", "file:"+place)
+	stored := func() []string {
+		found, err := filepath.Glob(filepath.Join(place, "backups", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	harness.Eventually(t, 30*time.Second, "a backup", func() bool { return p.Says("the store was backed up") })
+	if _, metrics, err := p.Ask("GET", "/metrics", ""); err != nil || !strings.Contains(metrics, "carillon_backup_overdue_seconds 0") {
+		t.Errorf("the metrics do not say that none is overdue: %v", err)
+	}
+	before := stored()
+	p.End(syscall.SIGTERM)
+	file := filepath.Join(dir, "restored.db")
+	restore(t, "--from", "file:"+place, "--to", file)
+	carillon(t, 0, "backup", "verify", file)
+
+	again := harness.Start(t, harness.Settings(harness.ShortLease), "dev", "--data", data, "--backup-url", "file:"+filepath.Join(data, "carillon.db"))
+	harness.Eventually(t, 30*time.Second, "a warning", func() bool {
+		_, body, err := again.Ask("GET", "/readyz", "")
+		return err == nil && strings.Contains(body, "could not be backed up")
+	})
+	if after := stored(); len(after) != len(before) {
+		t.Errorf("the place has %d objects, and had %d", len(after), len(before))
+	}
+}
