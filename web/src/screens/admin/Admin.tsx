@@ -9,6 +9,7 @@ import { navigate } from "../../router";
 import { Audit } from "./Audit";
 import { Badges } from "./Badges";
 import { Calendars } from "./Calendars";
+import { History } from "./History";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
 import { Notifications } from "./Notifications";
@@ -35,6 +36,7 @@ const parts: Part[] = [
   { id: "calendars", label: "Calendars", view: () => <Calendars /> },
   { id: "limits", label: "Limits", view: () => <Limits /> },
   { id: "operations", label: "Operations", view: (id) => (id === undefined ? <Operations /> : <OperationPage id={id} />) },
+  { id: "history", label: "History", needs: "system", view: () => <History /> },
   { id: "audit", label: "Audit", needs: "admin", view: () => <Audit /> },
   { id: "settings", label: "Settings", view: () => <Settings /> },
 ];

@@ -34,3 +34,9 @@ export type Verification = {
   broken?: { seal: number; seq: number | null; reason: string }; next_cursor: string | null;
 };
 export type Sizes = { bytes: number; free_bytes: number; tables: { name: string; rows: number; rows_is_estimate?: boolean; bytes: number | null }[] };
+export type ArchiveDay = { day: string; settled: boolean; files: number; executions: number; log_lines: number; bytes: number };
+export type Archive = {
+  place: string; layout: "shared" | "per-tenant"; hot_days: number; lag_seconds: number; checked_at: string | null; overdue_since: string | null; moving: { day: string; step: string; rows: number } | null;
+  moved: number; error: string | null; foreign_files: string[]; days: ArchiveDay[];
+};
+export type ArchiveCheck = { files: number; bytes: number; problems: { file: string; problem: string }[]; next: string };
