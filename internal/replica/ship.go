@@ -197,7 +197,12 @@ func (s *Shipper) Run(ctx context.Context) {
 	if s.current() == nil {
 		return
 	}
-	if changes, err := s.tap.Cut(); err != nil || s.keep(changes) != nil {
+	changes, err := s.tap.Cut()
+	if err == nil {
+		err = s.keep(changes)
+	}
+	if err != nil {
+		s.cfg.Log.Warn("the process stops before all changes were replicated", "place", s.cfg.Place.String(), "because", err)
 		return
 	}
 	if s.first() == nil {
@@ -320,7 +325,8 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	return s.cfg.Every, nil
 }
 
-// keep writes changes into the spool as the next segment.
+// keep writes changes into the spool as the next segment. They are nowhere else: if that fails, the tap is abandoned, so that neither this
+// process nor the next goes on without them.
 func (s *Shipper) keep(c sqlite.Changes) error {
 	s.mu.Lock()
 	gen := s.gen
@@ -339,7 +345,9 @@ func (s *Shipper) keep(c sqlite.Changes) error {
 	o, err := s.local.write(h, c.Pages)
 	s.tap.Free(c)
 	if err != nil {
-		return fmt.Errorf("keep changes until they are stored: %w", err)
+		err = fmt.Errorf("keep changes until they are stored: %w", err)
+		s.tap.Abandon(err)
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -136,6 +138,48 @@ func TestASpoolThatIsLostWhileItRuns(t *testing.T) {
 			}
 			r.status(0, 2, 2)
 			r.must(Want{}, 3)
+		})
+	}
+}
+
+// TestASpoolThatRefusesTheLastChanges has the spool refuse what was cut when the process ends: those changes were taken from the tap and
+// are nowhere else, so the next process must not go on as if there had been none.
+func TestASpoolThatRefusesTheLastChanges(t *testing.T) {
+	t.Parallel()
+	for how, before := range map[string]func(r *rig){
+		"the last cut": func(*rig) {},
+		"a pass that was under way": func(r *rig) { // after it, nothing is left for the last cut
+			ctx, cancel := context.WithCancel(r.t.Context())
+			cancel()
+			if _, err := r.s.tick(ctx); err != nil {
+				r.t.Error(err)
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.write(1)
+			r.step()
+			r.write(1)
+			r.step()
+			wall := filepath.Join(r.path+"-replica", fmt.Sprintf("%012x%s%s", r.s.gen.index+1, ending, partial))
+			if err := os.Mkdir(wall, 0o700); err != nil { // no file can be written here
+				t.Fatal(err)
+			}
+			r.write(60) // several pages, which the next ones do not touch
+			before(r)
+			r.stop()
+			r.start()
+			r.write(1)
+			for range 3 {
+				r.step()
+			}
+			if got := r.s.Status(); got.Failing != nil || !got.Whole || got.Waiting != 0 {
+				t.Errorf("got %+v", got)
+			}
+			r.must(Want{At: r.now()}, r.n)
+			r.must(Want{}, r.n)
 		})
 	}
 }
