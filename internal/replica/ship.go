@@ -254,7 +254,7 @@ func (s *Shipper) tick(ctx context.Context) (time.Duration, error) {
 		err = s.keep(changes)
 	}
 	if err == nil && s.due() {
-		err = s.snapshot(ctx, gen)
+		err = s.snapshot(ctx, gen, false)
 	}
 	if errors.Is(err, errLater) {
 		err = nil
@@ -316,7 +316,7 @@ func (s *Shipper) begin(ctx context.Context) (time.Duration, error) {
 	s.recovered()
 	s.mu.Unlock()
 	s.cfg.Log.Info("replicating the store", "place", s.cfg.Place.String(), "generation", gen.id)
-	if err := s.snapshot(ctx, gen); err != nil {
+	if err := s.snapshot(ctx, gen, true); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.drop(nil)

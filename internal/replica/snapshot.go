@@ -30,8 +30,9 @@ func (s *Shipper) due() bool {
 	return s.gen != nil && !s.staging && now.After(s.retry) && now.Sub(s.gen.snapshot) >= s.cfg.Snapshots
 }
 
-// snapshot takes a snapshot of the store after the segments so far, and stores it in the background.
-func (s *Shipper) snapshot(ctx context.Context, gen *generation) error {
+// snapshot takes a snapshot of the store after the segments so far, and stores it in the background. Only the first one of a generation
+// may begin the tap anew.
+func (s *Shipper) snapshot(ctx context.Context, gen *generation, first bool) error {
 	snap, err := s.store.Snapshot(ctx)
 	if err != nil {
 		s.mu.Lock()
@@ -41,8 +42,9 @@ func (s *Shipper) snapshot(ctx context.Context, gen *generation) error {
 	}
 	if snap.Continues {
 		err = s.keep(snap.Changes)
-	} else if gen.index > 0 {
+	} else if !first {
 		err = errors.New("changes before the snapshot are missing")
+		s.tap.Abandon(err)
 	}
 	if err != nil {
 		return errors.Join(err, snap.Close())

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -179,6 +180,38 @@ func TestASpoolThatRefusesTheLastChanges(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 			r.must(Want{At: r.now()}, r.n)
+			r.must(Want{}, r.n)
+		})
+	}
+}
+
+// TestASnapshotWithoutTheChangesBefore loses the tap between a cut and a snapshot, in a generation without a segment and in one with some:
+// what follows the snapshot does not follow the segments before, so the generation ends, also if the process ends in this pass.
+func TestASnapshotWithoutTheChangesBefore(t *testing.T) {
+	t.Parallel()
+	for _, segments := range []int{0, 2} {
+		t.Run(fmt.Sprint(segments), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.write(1)
+			r.step()
+			for range segments {
+				r.write(60)
+				r.step()
+			}
+			r.write(60)
+			r.s.tap.Abandon(errors.New("for the test"))
+			if err := r.s.snapshot(t.Context(), r.s.gen, false); err == nil || errors.Is(err, errLater) {
+				t.Fatalf("got %v", err)
+			}
+			r.write(1)
+			r.stop()
+			r.start()
+			r.write(1)
+			for range 3 {
+				r.step()
+			}
+			r.status(0, 1, 1)
 			r.must(Want{}, r.n)
 		})
 	}

@@ -36,23 +36,30 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, translate(ctx, doing, err)
 	}
 	snap := &Snapshot{conn: reader, s: s.database}
-	err = s.tap.catchUp()
-	if err == nil {
-		var w *conn
-		if w, err = s.take(ctx, s.writer); err == nil {
-			if snap.Changes, snap.Continues, err = s.tap.begin(); err == nil {
-				snap.Extent, err = reader.fix()
-			}
-			if err == nil {
-				s.snapshots.Add(1) // before the writer is free, for which Close waits
-			}
-			s.writer <- w // which has room: w came from it
-		}
+	if err = s.tap.catchUp(); err == nil {
+		err = s.start(ctx, snap, reader.fix)
 	}
 	if err != nil {
 		return nil, errors.Join(translate(ctx, doing, err), reader.Close())
 	}
 	return snap, nil
+}
+
+// start has a snapshot hold what is committed now, once fix has begun to read that. If it cannot, the tap keeps what it has.
+func (s *Store) start(ctx context.Context, snap *Snapshot, fix func() (Extent, error)) error {
+	w, err := s.take(ctx, s.writer)
+	if err != nil {
+		return err
+	}
+	defer func() { s.writer <- w }() // which has room: w came from it
+	snap.Extent, err = fix()
+	if err == nil { // only now, since it empties the tap
+		snap.Changes, snap.Continues, err = s.tap.begin()
+	}
+	if err == nil {
+		s.snapshots.Add(1) // before the writer is free, for which Close waits
+	}
+	return err
 }
 
 // fix begins a transaction that reads, at this instant, and returns how large the database is.

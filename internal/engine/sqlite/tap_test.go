@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -474,4 +475,21 @@ func BenchmarkTapHoldsTheWriter(b *testing.B) {
 	b.ReportMetric(float64(held[len(held)/2].Microseconds()), "µs-p50")
 	b.ReportMetric(float64(held[len(held)*99/100].Microseconds()), "µs-p99")
 	b.ReportMetric(float64(held[len(held)-1].Microseconds()), "µs-max")
+}
+
+// TestASnapshotThatFailsTakesNothing has the connection fail that is to read a snapshot: the next Cut still has what was written before.
+func TestASnapshotThatFailsTakesNothing(t *testing.T) {
+	t.Parallel()
+	s, tap := tapped(t, filepath.Join(t.TempDir(), "a.db"), TapState{})
+	c := snapshot(t, s)
+	exec(t, s, "CREATE TABLE x (id INTEGER PRIMARY KEY, v BLOB)", "INSERT INTO x (v) VALUES (randomblob(9000))")
+	if err := s.start(t.Context(), &Snapshot{}, func() (Extent, error) { return Extent{}, errors.New("the disk failed") }); err == nil {
+		t.Fatal("it did not fail")
+	}
+	exec(t, s, "INSERT INTO x (v) VALUES (randomblob(9000))")
+	c.take(t, cut(t, tap))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.same(t, s.path)
 }
