@@ -15,8 +15,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Transfers of artifacts may take long, but must not stall.
 const (
+	maxUploads = 8 // at once; more are turned away
+
+	// Transfers may take long, but must not stall.
 	artifactDeadline = 15 * time.Minute
 	standstill       = 30 * time.Second
 )
@@ -30,7 +32,12 @@ func (s settingsAPI) putArtifact(w http.ResponseWriter, r *http.Request, p tenan
 	if limit := s.cfg.MaxArtifact; limit > 0 && r.ContentLength > limit {
 		return tooLarge(limit) // before anything of it is read
 	}
-	k, err := s.service.PutArtifact(r.Context(), p, &moving{control, r.Body})
+	release, err := s.uploads.take(p.Tenant, "too_many_uploads", "uploads")
+	if err != nil {
+		return err
+	}
+	defer release()
+	k, err := s.service.PutArtifact(r.Context(), p, &moving{control, r.Body}, r.ContentLength)
 	var large *artifact.TooLarge
 	var cut *brokenOff
 	switch {

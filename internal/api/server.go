@@ -93,6 +93,7 @@ type Server struct {
 	badges    *showing
 	followers *seats        // one for each stream
 	exports   *seats        // one for each export
+	uploads   *seats        // one for each upload of an artifact
 	stopping  chan struct{} // closed when streams should end
 	stop      sync.Once
 }
@@ -119,7 +120,7 @@ func New(cfg Config) *Server {
 		cfg.Retry = job.DefaultRetry
 	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), badges: newShowing(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), badges: newShowing(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), uploads: newSeats(maxUploads), stopping: make(chan struct{}),
 	}
 	s.unproven = newUnproven(cfg.Unproven)
 	s.denials = newDenials(cfg.Logger, cfg.Metrics, func(ctx context.Context, e audit.Entry) error { return cfg.Service.Denied(ctx, e) })

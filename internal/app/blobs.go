@@ -30,7 +30,19 @@ func (r *running) artifacts(ctx context.Context, db engine.Store, all engine.Sto
 	if err != nil {
 		return nil, err
 	}
-	return artifact.NewStore(objects, r.Config.Blobs.Spool, r.maxArtifact(), int64(r.Config.Artifacts.TenantMB)<<20), nil
+	return artifact.NewStore(objects, r.uploads(), r.maxArtifact(), int64(r.Config.Artifacts.TenantMB)<<20), nil
+}
+
+// uploadsEnding, after the name of the store, names the folder in which uploads wait until they are complete.
+const uploadsEnding = "-uploads"
+
+// uploads returns the folder for uploads: the one that is set, or one beside an embedded store, since the system's is often in memory and
+// small. "" is the system's.
+func (r *running) uploads() string {
+	if path := embeddedFile(r.Config.Database); path != "" && r.Config.Blobs.Spool == "" {
+		return path + uploadsEnding
+	}
+	return r.Config.Blobs.Spool
 }
 
 func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }

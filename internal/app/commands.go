@@ -124,7 +124,7 @@ func (r *running) private() []string {
 	c := r.Config
 	all := []string{r.ConfigFile, c.SecretsKeyFile, c.SecretsFiles, c.Vault.Credential, c.TLSCert, c.TLSKey}
 	if !r.remote {
-		all = append(all, c.Data, c.Blobs.Spool)
+		all = append(all, c.Data, r.uploads())
 		for _, url := range []string{c.Blobs.URL, c.Archive.URL, c.Replicate.URL, c.Backup.URL} {
 			if at, err := location.Parse(url); err == nil {
 				all = append(all, at.Path, at.CAFile)

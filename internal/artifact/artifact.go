@@ -27,7 +27,11 @@ type TooLarge struct{ Limit int64 }
 func (t *TooLarge) Error() string { return fmt.Sprintf("it is larger than %d bytes", t.Limit) }
 
 // OverQuota is the error that a tenant's artifacts would take more space than its quota allows.
-type OverQuota struct{ Limit, Used int64 }
+type OverQuota struct {
+	Limit int64
+	Used  int64 // by the others, with those on their way
+	Adds  int64 // by this one, as far as is known
+}
 
 func (o *OverQuota) Error() string {
 	return fmt.Sprintf("the tenant's artifacts may have %d bytes together, and have %d without it", o.Limit, o.Used)

@@ -199,7 +199,7 @@ func TestStore(t *testing.T) {
 	sum := sha256.Sum256([]byte("program"))
 	id := hex.EncodeToString(sum[:])
 	for i, known := range []bool{false, true} {
-		k, err := f.Put(ctx, "acme", strings.NewReader("program"))
+		k, err := f.Put(ctx, "acme", strings.NewReader("program"), 7)
 		if err != nil || k != (Kept{id, 7, known}) {
 			t.Errorf("%d: %+v, %v", i, k, err)
 		}
@@ -221,13 +221,13 @@ func TestStore(t *testing.T) {
 		}
 	}
 	var large *TooLarge
-	if _, err := f.Put(ctx, "acme", strings.NewReader(strings.Repeat("x", 101))); !errors.As(err, &large) {
+	if _, err := f.Put(ctx, "acme", strings.NewReader(strings.Repeat("x", 101)), -1); !errors.As(err, &large) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := f.Put(ctx, "acme", strings.NewReader("")); !errors.Is(err, ErrEmpty) {
+	if _, err := f.Put(ctx, "acme", strings.NewReader(""), 0); !errors.Is(err, ErrEmpty) {
 		t.Errorf("empty: %v", err)
 	}
-	if _, err := f.Put(ctx, "acme", io.MultiReader(strings.NewReader("half"), failing{})); err == nil {
+	if _, err := f.Put(ctx, "acme", io.MultiReader(strings.NewReader("half"), failing{}), 8); err == nil {
 		t.Error("half of one was kept")
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "tenants", "acme", "artifacts"))
@@ -246,7 +246,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("the line broke"
 func TestInspectorAsksWhoseItIs(t *testing.T) {
 	t.Parallel()
 	f := storeIn(t, t.TempDir(), 1<<20, 1<<30)
-	k, err := f.Put(t.Context(), "acme", bytes.NewReader(tarOf(t, file{name: "a", text: "x"})))
+	k, err := f.Put(t.Context(), "acme", bytes.NewReader(tarOf(t, file{name: "a", text: "x"})), -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestInspectingWaitsForNobody(t *testing.T) {
 	f := storeIn(t, t.TempDir(), 1<<20, 1<<30)
 	i := NewInspector(f)
 	put := func(text string) string {
-		k, err := f.Put(t.Context(), tenant.Default, strings.NewReader(text))
+		k, err := f.Put(t.Context(), tenant.Default, strings.NewReader(text), int64(len(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,7 +396,7 @@ func TestADamagedArtifactIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := storeIn(t, dir, 100, 1000)
-	k, err := f.Put(t.Context(), "acme", strings.NewReader("program"))
+	k, err := f.Put(t.Context(), "acme", strings.NewReader("program"), 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestADamagedArtifactIsFound(t *testing.T) {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
-	if again, err := f.Put(t.Context(), "acme", strings.NewReader("program")); err != nil || again.Known || read() != nil {
+	if again, err := f.Put(t.Context(), "acme", strings.NewReader("program"), 7); err != nil || again.Known || read() != nil {
 		t.Errorf("put in place of one of another length: %+v, %v, %v", again, err, read())
 	}
 }
@@ -432,7 +432,7 @@ func TestTheQuotaHoldsForUploadsAtOnce(t *testing.T) {
 	var kept atomic.Int32
 	for n := range 8 {
 		all.Go(func() {
-			_, err := f.Put(t.Context(), "acme", strings.NewReader(strings.Repeat(fmt.Sprint(n), 100)))
+			_, err := f.Put(t.Context(), "acme", strings.NewReader(strings.Repeat(fmt.Sprint(n), 100)), []int64{100, -1}[n%2])
 			var over *OverQuota
 			if err == nil {
 				kept.Add(1)
@@ -445,7 +445,10 @@ func TestTheQuotaHoldsForUploadsAtOnce(t *testing.T) {
 	if kept.Load() > 2 {
 		t.Errorf("%d artifacts of 100 bytes were kept, and 250 bytes are allowed", kept.Load())
 	}
-	if _, err := f.Put(t.Context(), "other", strings.NewReader("x")); err != nil {
+	if len(f.coming) != 0 {
+		t.Errorf("uploads that have ended count: %v", f.coming)
+	}
+	if _, err := f.Put(t.Context(), "other", strings.NewReader("x"), 1); err != nil {
 		t.Errorf("another tenant's: %v", err)
 	}
 }

@@ -23,11 +23,11 @@ type Store struct {
 	quota   int64 // of all artifacts of a tenant, in bytes
 
 	mu     sync.Mutex
-	coming map[tenant.ID]int64 // guarded by mu: bytes that uploads at this server are about to add
+	coming map[tenant.ID]int64 // guarded by mu: bytes of uploads on their way at this server
 }
 
 // NewStore keeps artifacts of up to limit bytes, and of a tenant up to quota bytes. Uploads that end at the same moment at several servers
-// may exceed the quota by one artifact each. An upload is first written to the folder spool, since its name is known at its end.
+// may exceed the quota. An upload is first written to the folder spool, since its name is known at its end.
 func NewStore(objects blob.Store, spool string, limit, quota int64) *Store {
 	return &Store{objects: objects, spool: spool, max: limit, quota: quota, coming: map[tenant.ID]int64{}}
 }
@@ -44,19 +44,26 @@ func object(t tenant.ID, id string, size int64) (o blob.Object, err error) {
 	return o, err
 }
 
-// Put keeps what r holds and returns its id. What fails leaves nothing that a tenant sees.
-func (s *Store) Put(ctx context.Context, t tenant.ID, r io.Reader) (k Kept, err error) {
+// Put keeps what r holds and returns its id. The size is -1 if it is unknown. Without room for it, nothing is read. What fails leaves
+// nothing that a tenant sees.
+func (s *Store) Put(ctx context.Context, t tenant.ID, r io.Reader, size int64) (k Kept, err error) {
+	u, err := s.begin(ctx, t, r, size)
+	if err != nil {
+		return k, full(err)
+	}
+	defer u.release(0)
 	temp, remove, err := s.temporary()
 	if err != nil {
 		return k, full(err)
 	}
 	defer remove()
-	if k.ID, k.Size, err = hashed(ctx, temp, r, s.max); err != nil {
+	if k.ID, k.Size, err = hashed(ctx, temp, u, s.max); err != nil {
 		return k, full(err)
 	}
 	if k.Size == 0 {
 		return k, ErrEmpty
 	}
+	u.release(k.Size)
 	o, err := object(t, k.ID, k.Size)
 	if err != nil {
 		return k, fmt.Errorf("the tenant %q cannot have artifacts: %w", t, err)
@@ -72,10 +79,8 @@ func (s *Store) Put(ctx context.Context, t tenant.ID, r io.Reader) (k Kept, err 
 // putTries bounds how often others may put and delete the same artifact meanwhile.
 const putTries = 5
 
-// put stores an artifact and reports whether the tenant had it.
+// put stores an artifact, which is counted as on its way, and reports whether the tenant had it.
 func (s *Store) put(ctx context.Context, t tenant.ID, o blob.Object, content io.ReaderAt) (known bool, err error) {
-	coming := s.reserve(t, o.Size)
-	defer s.reserve(t, -o.Size)
 	sum, has, err := s.total(ctx, t, o.Name)
 	switch {
 	case err != nil:
@@ -88,21 +93,13 @@ func (s *Store) put(ctx context.Context, t tenant.ID, o blob.Object, content io.
 		}
 		sum -= has
 	}
-	if sum+coming > s.quota {
-		return false, &OverQuota{s.quota, sum + coming - o.Size}
+	s.mu.Lock()
+	sum += s.coming[t]
+	s.mu.Unlock()
+	if sum > s.quota {
+		return false, &OverQuota{Limit: s.quota, Used: sum - o.Size, Adds: o.Size}
 	}
 	return false, s.objects.Put(ctx, o, content)
-}
-
-// reserve adds to what uploads of a tenant at this server are about to add, and returns the sum.
-func (s *Store) reserve(t tenant.ID, n int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := s.coming[t] + n
-	if s.coming[t] = sum; sum == 0 {
-		delete(s.coming, t)
-	}
-	return sum
 }
 
 // total returns the size of all artifacts of a tenant, and of one of them; -1: it has none of this name.

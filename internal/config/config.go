@@ -176,7 +176,7 @@ type Artifacts struct {
 // Blobs is the [blobs] table.
 type Blobs struct {
 	URL   string // as package location reads it
-	Spool string // empty: the system's folder for temporary files
+	Spool string // empty: beside an embedded store, or the system's folder for temporary files
 }
 
 // Archive is the [archive] table.

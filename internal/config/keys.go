@@ -170,7 +170,7 @@ var Keys = []Key{
 
 	text("blobs.url", "where artifacts are stored: store: in the database; file:PATH in a folder that all servers of a database share; s3://BUCKET/PREFIX?endpoint=URL in a bucket, with credentials from the environment",
 		"store:, file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Blobs.URL }),
-	text("blobs.spool", "folder for uploads until they are complete; empty: the system's temporary folder", "a path", some, func(c *Config) *string { return &c.Blobs.Spool }),
+	text("blobs.spool", "folder for uploads of artifacts until they are complete; empty: one beside the embedded store, or with PostgreSQL the system's temporary folder", "a path", some, func(c *Config) *string { return &c.Blobs.Spool }),
 	text("archive.url", "where days of history move when they are older than history.hot_days: file:PATH in a folder that all servers of a database share; s3://BUCKET/PREFIX?endpoint=URL in a bucket, with credentials from the environment; empty: they stay in the store",
 		"file:PATH or s3://BUCKET/PREFIX?endpoint=URL", some, func(c *Config) *string { return &c.Archive.URL }),
 	oneOf("archive.layout", "whether an archived file has executions of several tenants (shared), or of one (per-tenant): choose per-tenant if tenants must be deletable apart", ArchiveLayouts, func(c *Config) *string { return &c.Archive.Layout }),

@@ -12,19 +12,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// PutArtifact stores an artifact for the tenant.
-func (s *Settings) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader) (artifact.Kept, error) {
+// PutArtifact stores an artifact for the tenant. The size is -1 if it is unknown.
+func (s *Settings) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader, size int64) (artifact.Kept, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return artifact.Kept{}, err
 	}
 	if s.cfg.Artifacts == nil {
 		return artifact.Kept{}, engine.ErrNotFound
 	}
-	k, err := s.cfg.Artifacts.Put(ctx, p.Tenant, r)
+	k, err := s.cfg.Artifacts.Put(ctx, p.Tenant, r, size)
 	var over *artifact.OverQuota
 	switch {
 	case errors.As(err, &over):
-		return k, &OverQuota{What: fmt.Sprintf("The artifacts of this tenant may have %d bytes together (artifacts.tenant_mb sets it); they have %d, and this one would add %d. Delete some.", over.Limit, over.Used, k.Size)}
+		return k, &OverQuota{What: fmt.Sprintf("The artifacts of this tenant may have %d bytes together (artifacts.tenant_mb sets it); they have %d with those on their way, and this one would add at least %d. Delete some.", over.Limit, over.Used, over.Adds)}
 	case errors.Is(err, artifact.ErrEmpty):
 		return k, job.Invalids{{Value: "0 bytes", Want: "the artifact as the body: a program, or an archive (tar, tar.gz or zip)"}}
 	case err != nil:
