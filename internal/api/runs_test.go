@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	core "github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -327,6 +329,36 @@ func TestCancelsOfRuns(t *testing.T) {
 			if e := want[client.Execution](f, 200, "GET", "/api/v1/executions/"+run, ""); e.Status != "CANCELLED" {
 				t.Errorf(by+": its execution is %s", run, e.Status)
 			}
+		}
+	})
+}
+
+// tardy does not find a run the first time, as if it began just after that.
+type tardy struct {
+	engine.Store
+	misses atomic.Bool
+}
+
+func (s *tardy) WorkflowRun(ctx context.Context, t tenant.ID, id core.ExecutionID) (engine.WorkflowRun, error) {
+	if s.misses.CompareAndSwap(true, false) {
+		return engine.WorkflowRun{}, engine.ErrNotFound
+	}
+	return s.Store.WorkflowRun(ctx, t, id)
+}
+
+// A run that begins and ends while it is read is not told to have ended without beginning.
+func TestARunThatBeginsWhileItIsRead(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {
+		s := &tardy{}
+		f := open(func(c *api.Config, store engine.Store) {
+			s.Store = store
+			withRuns(t)(c, s)
+		})
+		_, id := f.flow(`{"key": "nap", "wait": {"timer": "1ms"}}`, `{"input": {"n": 1}}`, `, "output": "run.input.n"`)
+		f.stands(id, "SUCCEEDED")
+		s.misses.Store(true)
+		if r := f.run(id); string(r.Output) != "1" || nodeOf(r, "nap").Status != "SUCCEEDED" || s.misses.Load() {
+			t.Errorf("it was read as %s", encoded(r))
 		}
 	})
 }

@@ -143,22 +143,16 @@ func (s *WorkflowRuns) WorkflowRun(ctx context.Context, p tenant.Principal, id j
 }
 
 // run finds a run, without its nodes. One whose execution has not begun is made of that.
-func (s *WorkflowRuns) run(ctx context.Context, p tenant.Principal, id job.ExecutionID) (r Run, err error) {
-	stored, err := s.store.WorkflowRun(ctx, p.Tenant, id)
-	if err == nil {
-		r = Run{WorkflowRun: stored, Stands: workflow.Status(stored.Status)}
-		if !stored.EndedAt.IsZero() {
-			since, err := s.executions.sinceOf(ctx, p, stored.Workflow)
-			if err != nil || stored.EndedAt.Before(since) {
-				return r, cmp.Or(err, engine.ErrNotFound)
-			}
-			own, now, err := s.executions.ownRetention(ctx, p, stored.Workflow)
-			if err != nil || own.Hides(now, 0, job.Status(stored.Status), stored.EndedAt) {
-				return r, cmp.Or(err, engine.ErrNotFound)
-			}
-		}
-	} else if errors.Is(err, engine.ErrNotFound) {
+func (s *WorkflowRuns) run(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Run, error) {
+	r, has, err := s.begun(ctx, p, id)
+	if err == nil && !has {
 		r, err = s.unbegun(ctx, p, id)
+	}
+	if err == nil && !has && r.Stands.Final() { // it may have begun and ended between the two looks
+		var late Run
+		if late, has, err = s.begun(ctx, p, id); has {
+			r = late
+		}
 	}
 	if err != nil {
 		return r, err
@@ -174,6 +168,30 @@ func (s *WorkflowRuns) run(ctx context.Context, p tenant.Principal, id job.Execu
 	one := []Run{r}
 	err = s.named(ctx, p.Tenant, one)
 	return one[0], err
+}
+
+// begun finds a run that has begun; ErrNotFound if it is no longer kept.
+func (s *WorkflowRuns) begun(ctx context.Context, p tenant.Principal, id job.ExecutionID) (r Run, has bool, err error) {
+	stored, err := s.store.WorkflowRun(ctx, p.Tenant, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	r = Run{WorkflowRun: stored, Stands: workflow.Status(stored.Status)}
+	if stored.EndedAt.IsZero() {
+		return r, true, nil
+	}
+	since, err := s.executions.sinceOf(ctx, p, stored.Workflow)
+	if err != nil || stored.EndedAt.Before(since) {
+		return r, true, cmp.Or(err, engine.ErrNotFound)
+	}
+	own, now, err := s.executions.ownRetention(ctx, p, stored.Workflow)
+	if err == nil && own.Hides(now, 0, job.Status(stored.Status), stored.EndedAt) {
+		err = engine.ErrNotFound
+	}
+	return r, true, err
 }
 
 // unbegun makes a run of an execution that waits to begin, or has ended without.
