@@ -298,6 +298,7 @@ func (s workflowAPI) versions(w http.ResponseWriter, r *http.Request, p tenant.P
 		next = strconv.Itoa(found[len(found)-1].Version)
 	}
 	out := client.WorkflowVersions{Versions: make([]client.WorkflowVersion, len(found)), Pagination: pagination(page, engine.Total{Count: int64(f.Target.Version)}, next)}
+	out.Pagination.Partial = more && len(found) < page.Limit
 	for i, v := range found {
 		if out.Versions[i], err = wireVersion(v, f.Target.Version); err != nil {
 			return err

@@ -31,8 +31,8 @@ type Runs interface {
 	WakeRuns(ctx context.Context, limit int) (due []job.ExecutionID, next time.Time, err error)
 	// WorkflowRun finds a run by the id of any of its attempts; ErrNotFound also for another tenant's.
 	WorkflowRun(ctx context.Context, t tenant.ID, id job.ExecutionID) (WorkflowRun, error)
-	// WorkflowRuns lists runs, latest scheduled time first: also those that wait to begin, or ended without. Of these the version is 0, the
-	// state nil and BegunAt zero.
+	// WorkflowRuns lists runs, latest scheduled time first, without their states, inputs and outputs: also those that wait to begin, or
+	// ended without. Of these the version is 0 and BegunAt zero.
 	WorkflowRuns(ctx context.Context, f RunFilter, p Page) (Listed[WorkflowRun], error)
 	// Members lists up to limit executions of nodes, in the order of their places, from one place up to another. If a
 	// place ran more than once, only its latest execution is listed.

@@ -20,7 +20,8 @@ type Workflows interface {
 	AddWorkflow(ctx context.Context, v WorkflowVersion) error
 	// WorkflowVersion finds one version; ErrNotFound if there is none.
 	WorkflowVersion(ctx context.Context, t tenant.ID, workflow job.ID, version int) (WorkflowVersion, error)
-	// WorkflowVersions lists up to limit versions of a workflow that come before one (0: all), newest first.
+	// WorkflowVersions lists up to limit versions of a workflow that come before one (0: all), newest first and without their layouts: fewer
+	// if they have PageBytes. Versions are numbered from 1 without gaps, so that the last one tells whether there are more.
 	WorkflowVersions(ctx context.Context, t tenant.ID, workflow job.ID, before, limit int) ([]WorkflowVersion, error)
 	// WorkflowUsers lists the workflows that use a job, or another workflow, in their current version, in the order
 	// of their names, except deleted ones.

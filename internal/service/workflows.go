@@ -162,17 +162,15 @@ func (s *Workflows) FindWorkflows(ctx context.Context, p tenant.Principal, f eng
 	return s.jobs.FindJobs(ctx, p, f, page)
 }
 
-// WorkflowVersions lists the versions of a workflow that come before one (0: all), newest first, and says whether there are more.
+// WorkflowVersions lists the versions of a workflow that come before one (0: all), newest first, and says whether there are more. It lists
+// fewer than limit if they are long.
 func (s *Workflows) WorkflowVersions(ctx context.Context, p tenant.Principal, ref engine.Ref, before, limit int) (of []engine.WorkflowVersion, more bool, err error) {
 	f, err := s.Workflow(ctx, p, ref, 0)
 	if err != nil {
 		return nil, false, err
 	}
-	of, err = s.store.WorkflowVersions(ctx, p.Tenant, f.ID, before, limit+1)
-	if more = len(of) > limit; more {
-		of = of[:limit]
-	}
-	return of, more, err
+	of, err = s.store.WorkflowVersions(ctx, p.Tenant, f.ID, before, limit)
+	return of, len(of) > 0 && of[len(of)-1].Version > 1, err
 }
 
 // DeleteWorkflow deletes a workflow: no new run begins. With stop it ends those that are in flight.

@@ -16,9 +16,10 @@ func listUnbegun(t *testing.T, h Harness) {
 	f := open(t, h)
 	b := f.begin(0)
 	w, now := f.job(b.run.Workflow), f.now()
-	pending := f.waits(w, now.Add(-time.Minute))
-	held := f.waits(w, now.Add(-2*time.Minute), func(e *job.Execution) { e.Status = job.Waiting })
-	gone := f.waits(w, now.Add(-3*time.Minute))
+	given := func(e *job.Execution) { e.Payload = []byte(`{"a":1}`) }
+	pending := f.waits(w, now.Add(-time.Minute), given)
+	held := f.waits(w, now.Add(-2*time.Minute), given, func(e *job.Execution) { e.Status = job.Waiting })
+	gone := f.waits(w, now.Add(-3*time.Minute), given)
 	must(f.Cancel(f.ctx, tenant.Default, gone.ID, "enough", nil))
 	plain := f.sample("plain")
 	f.store(engine.Creation{Tenant: plain.Tenant, Jobs: []job.Job{plain}})
@@ -58,7 +59,7 @@ func listUnbegun(t *testing.T, h Harness) {
 				got := must(f.WorkflowRuns(f.ctx, all, page))
 				for _, r := range got.Rows {
 					ids = append(ids, r.ID)
-					if r.Workflow != w.ID || r.Execution != r.ID || r.Attempt != 1 {
+					if r.Workflow != w.ID || r.Execution != r.ID || r.Attempt != 1 || r.State != nil || r.Input != nil {
 						t.Errorf("listed: %+v", r)
 					}
 				}

@@ -226,6 +226,11 @@ func workflowRuns(t *testing.T, h Harness) {
 		if len(all.Rows) != 2 || all.Rows[0].ID != b.run.ID || all.Total.Count != 2 {
 			t.Errorf("all: %+v", all)
 		}
+		for _, r := range all.Rows {
+			if r.State != nil || r.Input != nil || r.Output != nil {
+				t.Errorf("a list has more of a run than it shows: %+v", r)
+			}
+		}
 		first := must(f.WorkflowRuns(f.ctx, engine.RunFilter{Tenant: tenant.Default}, engine.Page{Limit: 1}))
 		rest := must(f.WorkflowRuns(f.ctx, engine.RunFilter{Tenant: tenant.Default}, engine.Page{Limit: 1, Cursor: first.Next}))
 		if len(rest.Rows) != 1 || rest.Rows[0].ID != a.run.ID {

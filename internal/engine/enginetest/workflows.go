@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"sync"
@@ -33,6 +34,39 @@ func (f fixture) next(j job.Job, uses ...job.ID) engine.Update {
 	return engine.Update{Job: j, Revision: j.Revision, AsOf: f.now(), Workflow: &v}
 }
 
+// A list of versions ends where their definitions fill a page, however many are asked for, and the next one goes on there.
+func largeVersions(t *testing.T, h Harness) {
+	f := open(t, h)
+	j, first := f.flow("flow")
+	if err := f.AddWorkflow(f.ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
+	const large = engine.PageBytes * 2 / 5
+	for range 4 {
+		u := f.next(j)
+		u.Workflow.Definition, u.Workflow.Layout = bytes.Repeat([]byte("x"), large), bytes.Repeat([]byte("y"), large)
+		must(f.UpdateJob(f.ctx, tenant.Default, u))
+	}
+	for before, want := range map[int][]int{0: {5, 4, 3}, 3: {2, 1}, 2: {1}} {
+		var got []int
+		for _, v := range must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, before, 1000)) {
+			if got = append(got, v.Version); v.Layout != nil || v.Version > 1 && len(v.Definition) != large {
+				t.Errorf("version %d: a definition of %d bytes, a layout of %d", v.Version, len(v.Definition), len(v.Layout))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("before %d: versions %v, want %v", before, got, want)
+		}
+	}
+	u := f.next(j)
+	u.Workflow.Definition = bytes.Repeat([]byte("x"), engine.PageBytes+1)
+	must(f.UpdateJob(f.ctx, tenant.Default, u))
+	if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 0, 1000)); len(got) != 1 || got[0].Version != 6 {
+		t.Errorf("%d versions of which the first fills a page, want one", len(got))
+	}
+}
+
 func workflows(t *testing.T, h Harness) {
 	t.Run("versions", func(t *testing.T) {
 		f := open(t, h)
@@ -52,7 +86,9 @@ func workflows(t *testing.T, h Harness) {
 		if got := must(f.UpdateJob(f.ctx, tenant.Default, u)); got.Target.Version != 2 || got.Revision != 2 {
 			t.Errorf("updated: version %d, revision %d", got.Target.Version, got.Revision)
 		}
-		if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 0, 10)); !cmp.Equal(got, []engine.WorkflowVersion{*u.Workflow, first}) {
+		second := *u.Workflow
+		second.Layout = nil
+		if got := must(f.WorkflowVersions(f.ctx, tenant.Default, j.ID, 0, 10)); !cmp.Equal(got, []engine.WorkflowVersion{second, first}) {
 			t.Errorf("all: %+v", got)
 		}
 		for _, c := range []struct{ before, limit, want int }{{0, 1, 2}, {2, 10, 1}} {
@@ -82,6 +118,7 @@ func workflows(t *testing.T, h Harness) {
 			t.Errorf("%d versions, want 2", len(got))
 		}
 	})
+	t.Run("large versions", func(t *testing.T) { largeVersions(t, h) })
 	t.Run("who uses a job", func(t *testing.T) {
 		f := open(t, h)
 		used, _ := f.add("used")

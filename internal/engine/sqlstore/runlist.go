@@ -15,8 +15,10 @@ const (
 		AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.execution = x.id /*postgres: OFFSET 0*/)
 		AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.execution = x.id /*postgres: OFFSET 0*/)`
 
-	waitingColumns = "x.id, x.tenant, x.job, x.scheduled_at, x.payload, x.lease, x.tries, x.hold, x.cancel_at IS NOT NULL"
-	skippedColumns = "x.id, x.tenant, x.job, x.scheduled_at, x.payload, x.status, x.finished_at, x.ending"
+	// A list has neither the states of runs nor their inputs and outputs: each of these may be large.
+	begunColumns   = "r.id, r.execution, r.token, r.tenant, r.workflow, r.version, r.attempt, r.status, r.ending, r.scheduled_at, r.begun_at, r.ended_at, r.seq"
+	waitingColumns = "x.id, x.tenant, x.job, x.scheduled_at, x.lease, x.hold"
+	skippedColumns = "x.id, x.tenant, x.job, x.scheduled_at, x.status, x.finished_at, x.ending"
 
 	// isHeld holds for a live execution x that is WAITING.
 	isHeld = "(x.lease <= 0 AND x.hold <> 0)"
@@ -115,12 +117,23 @@ func (l *runListing) chosen(f engine.RunFilter) listing[engine.WorkflowRun] {
 	return l.listing
 }
 
+func scanBegun(r Row) (out engine.WorkflowRun, err error) {
+	var ending []byte
+	err = r.Scan((*[16]byte)(&out.ID), (*[16]byte)(&out.Execution), (*int64)(&out.Token), (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.Version, &out.Attempt, &out.Status,
+		&ending, &out.ScheduledAt, &out.BegunAt, &out.EndedAt, &out.Seq)
+	if err != nil {
+		return out, err
+	}
+	out.Error, _, err = engine.DecodeEnd(orNil(ending))
+	return out, err
+}
+
 func begunRuns(tx Tx, f engine.RunFilter) listing[engine.WorkflowRun] {
 	index := "runs_tenant"
 	if !f.Workflow.IsZero() {
 		index = "runs_workflow"
 	}
-	l := listingRuns(tx, f, "runs r", index, runColumns, scanRun)
+	l := listingRuns(tx, f, "runs r", index, begunColumns, scanBegun)
 	if !f.Workflow.IsZero() {
 		l.where += " AND workflow = " + l.params.add([16]byte(f.Workflow))
 	}
@@ -131,10 +144,9 @@ func begunRuns(tx Tx, f engine.RunFilter) listing[engine.WorkflowRun] {
 func waitingRuns(tx Tx, f engine.RunFilter) listing[engine.WorkflowRun] {
 	l := listingRuns(tx, f, "live x", "live_runs", waitingColumns, func(r Row) (out engine.WorkflowRun, err error) {
 		var lease int64
-		var tries, hold int
-		var asked bool
-		err = r.Scan((*[16]byte)(&out.ID), (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.ScheduledAt, &out.Input, &lease, &tries, &hold, &asked)
-		out.Execution, out.Attempt, out.Input = out.ID, 1, orNil(out.Input)
+		var hold int
+		err = r.Scan((*[16]byte)(&out.ID), (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.ScheduledAt, &lease, &hold)
+		out.Execution, out.Attempt = out.ID, 1
 		if out.Status = int(job.Pending); lease <= 0 && hold != 0 {
 			out.Status = int(job.Waiting)
 		}
@@ -161,11 +173,11 @@ func waitingRuns(tx Tx, f engine.RunFilter) listing[engine.WorkflowRun] {
 func neverRuns(tx Tx, f engine.RunFilter, index string) *runListing {
 	l := listingRuns(tx, f, "executions x", index, skippedColumns, func(r Row) (out engine.WorkflowRun, err error) {
 		var ending []byte
-		err = r.Scan((*[16]byte)(&out.ID), (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.ScheduledAt, &out.Input, &out.Status, &out.EndedAt, &ending)
+		err = r.Scan((*[16]byte)(&out.ID), (*string)(&out.Tenant), (*[16]byte)(&out.Workflow), &out.ScheduledAt, &out.Status, &out.EndedAt, &ending)
 		if err != nil {
 			return out, err
 		}
-		out.Execution, out.Attempt, out.Input = out.ID, 1, orNil(out.Input)
+		out.Execution, out.Attempt = out.ID, 1
 		out.Error, _, err = engine.DecodeEnd(orNil(ending))
 		return out, err
 	})

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	versionColumns = "tenant, workflow, version, created_at, by_whom, definition, jobs, layout"
+	listedColumns  = "tenant, workflow, version, created_at, by_whom, definition, jobs"
+	versionColumns = listedColumns + ", layout"
 
 	addVersionSQL = "INSERT INTO workflow_versions (" + versionColumns + ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING"
 	dropUseSQL    = "DELETE FROM workflow_uses WHERE tenant = $1 AND job = $2 AND workflow = $3"
@@ -21,15 +22,26 @@ const (
 	// usableSQL keeps a job from being deleted until the version that uses it is stored.
 	usableSQL   = "SELECT id FROM jobs WHERE tenant = $1 AND id = $2 AND state < 4 /*postgres: FOR SHARE*/"
 	versionSQL  = "SELECT " + versionColumns + " FROM workflow_versions WHERE tenant = $1 AND workflow = $2 AND version = $3"
-	versionsSQL = "SELECT " + versionColumns + " FROM workflow_versions WHERE tenant = $1 AND workflow = $2 AND version < $3 ORDER BY version DESC LIMIT $4"
-	usersSQL    = `
+	versionsSQL = "SELECT " + listedColumns + inVersions
+	// lengthsSQL reads no definition to tell how long it is.
+	lengthsSQL = "SELECT length(definition) + length(jobs)" + inVersions
+	inVersions = " FROM workflow_versions WHERE tenant = $1 AND workflow = $2 AND version < $3 ORDER BY version DESC LIMIT $4"
+	usersSQL   = `
 		SELECT w.id, w.key, w.name FROM workflow_uses u CROSS JOIN /*postgres: LATERAL*/ (SELECT id, tenant, key, name, state FROM jobs /*postgres: WHERE tenant = u.tenant AND id = u.workflow OFFSET 0*/) w
 		WHERE u.tenant = $1 AND u.job = $2 AND w.tenant = u.tenant AND w.id = u.workflow AND w.state <> 4`
 )
 
-func scanVersion(r Row) (v engine.WorkflowVersion, err error) {
+func scanVersion(r Row) (engine.WorkflowVersion, error) {
+	var layout []byte
+	v, err := scanListed(longer{r, []any{&layout}})
+	v.Layout = orNil(layout)
+	return v, err
+}
+
+// scanListed reads a version as lists have it.
+func scanListed(r Row) (v engine.WorkflowVersion, err error) {
 	var jobs []byte
-	if err := r.Scan((*string)(&v.Tenant), (*[16]byte)(&v.Workflow), &v.Version, &v.CreatedAt, &v.By, &v.Definition, &jobs, &v.Layout); err != nil {
+	if err := r.Scan((*string)(&v.Tenant), (*[16]byte)(&v.Workflow), &v.Version, &v.CreatedAt, &v.By, &v.Definition, &jobs); err != nil {
 		return v, err
 	}
 	if len(jobs)%16 != 0 {
@@ -37,9 +49,6 @@ func scanVersion(r Row) (v engine.WorkflowVersion, err error) {
 	}
 	for ; len(jobs) > 0; jobs = jobs[16:] {
 		v.Jobs = append(v.Jobs, job.ID(jobs[:16]))
-	}
-	if len(v.Layout) == 0 {
-		v.Layout = nil
 	}
 	return v, nil
 }
@@ -100,8 +109,22 @@ func (s workflows) WorkflowVersion(ctx context.Context, t tenant.ID, workflow jo
 }
 
 // WorkflowVersions lists versions of a workflow, newest first.
-func (s workflows) WorkflowVersions(ctx context.Context, t tenant.ID, workflow job.ID, before, limit int) ([]engine.WorkflowVersion, error) {
-	return readAll(ctx, s.db, "list versions of a workflow", scanVersion, versionsSQL, string(t), [16]byte(workflow), cmp.Or(before, math.MaxInt32), limit)
+func (s workflows) WorkflowVersions(ctx context.Context, t tenant.ID, workflow job.ID, before, limit int) (out []engine.WorkflowVersion, err error) {
+	before = cmp.Or(before, math.MaxInt32)
+	err = s.db.Read(ctx, "list versions of a workflow", func(tx Tx) error {
+		lengths, err := all(tx, func(r Row) (n int, err error) { return n, r.Scan(&n) }, lengthsSQL, string(t), [16]byte(workflow), before, limit)
+		if err != nil {
+			return err
+		}
+		fit, bytes := 0, 0
+		for fit < len(lengths) && bytes < engine.PageBytes {
+			bytes += lengths[fit]
+			fit++
+		}
+		out, err = all(tx, scanListed, versionsSQL, string(t), [16]byte(workflow), before, fit)
+		return err
+	})
+	return out, err
 }
 
 // WorkflowUsers lists the workflows that use a job.
