@@ -26,8 +26,9 @@ type Runs interface {
 	// their marks. The verdicts name the runs that got marks, decided or not.
 	FinishNodes(ctx context.Context, fs []job.Finish, decide Decide) ([]job.Verdict, []RunChanged, error)
 	// WakeRuns lists runs that somebody must look after, up to limit of each kind: those with marks older than a second, those that were
-	// asked to stop, to pause or to go on, and those whose waits are due. It is the way back from a lost hint. Next is the instant at
-	// which a wait will be due next; zero: there is none.
+	// asked to stop, to pause or to go on, and those whose waits are due. It is the way back from a lost hint. It also goes on with events
+	// older than a second that have not woken all waits that they match, because whoever sent them has died; if that fails, it lists the
+	// others nevertheless. Next is the instant at which a wait will be due next; zero: there is none.
 	WakeRuns(ctx context.Context, limit int) (due []job.ExecutionID, next time.Time, err error)
 	// WorkflowRun finds a run by the id of any of its attempts; ErrNotFound also for another tenant's.
 	WorkflowRun(ctx context.Context, t tenant.ID, id job.ExecutionID) (WorkflowRun, error)
@@ -70,7 +71,8 @@ type Runs interface {
 	SendEvent(ctx context.Context, ev RunEvent, once EventOnce, e *audit.Entry) (SentEvent, error)
 	// EventWaits lists up to limit runs with a wait that an event would match.
 	EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error)
-	// ForgetEvents drops up to limit events of all tenants that are older than EventAge, and reports how many.
+	// ForgetEvents drops up to limit events of all tenants that are older than EventAge and have woken all waits that they match. It reports
+	// how many.
 	ForgetEvents(ctx context.Context, limit int) (int, error)
 }
 
@@ -258,6 +260,9 @@ type SentEvent struct {
 
 // EventAge is how long an event counts for waits that begin after it.
 const EventAge = 24 * time.Hour
+
+// WokenAtOnce bounds the runs whose waits for an event one commit wakes.
+const WokenAtOnce = 1000
 
 // RunChange is the change that a decision makes.
 type RunChange struct {

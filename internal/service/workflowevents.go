@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -21,6 +22,9 @@ const eventRuns = 10_000
 
 // releasedAtOnce bounds the runs that continue before an event is answered; the others continue right after.
 const releasedAtOnce = 100
+
+// sendTime bounds how long one request wakes runs that wait for an event; the sweep wakes the others.
+const sendTime = 30 * time.Second
 
 // EventSent tells what came of an event.
 type EventSent struct {
@@ -64,7 +68,10 @@ func (s *WorkflowRuns) SendEvent(ctx context.Context, p tenant.Principal, name s
 	defer leave()
 	detail := detail{After: fields{"match": digest(told), "payload": digest(payload)}}
 	ev := engine.RunEvent{ID: newID(), Tenant: p.Tenant, Name: name, Match: told, Payload: payload, At: s.now()}
-	sent, err := s.store.SendEvent(ctx, ev, engine.EventOnce{
+	// Whoever sends the event may leave, but the runs that wait for it are woken at once, not when the sweep finds it.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime)
+	defer cancel()
+	sent, err := s.store.SendEvent(whole, ev, engine.EventOnce{
 		Idempotency: engine.Idempotency{Key: once.Key, Hash: once.Hash, Until: ev.At.Add(keyLife)},
 		Make:        func(id [16]byte, runs []job.ExecutionID) []byte { return once.Encode(EventSent{id, runs}) },
 	}, s.audited(p, "event.send", name, detail))

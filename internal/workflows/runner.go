@@ -175,6 +175,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 	r.due = time.Time{}
 	r.mu.Unlock()
 	ids, next, err := r.store.WakeRuns(ctx, sweepLimit)
+	r.Advance(ids...) // whatever else failed
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,6 @@ func (r *Runner) sweep(ctx context.Context) error {
 		next = next.Add(rand.N(spread))
 	}
 	r.expect(next)
-	r.Advance(ids...)
 	return nil
 }
 

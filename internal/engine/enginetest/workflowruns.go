@@ -216,6 +216,8 @@ func workflowRuns(t *testing.T, h Harness) {
 	t.Run("a run is asked to stop", func(t *testing.T) { stopARun(t, h) })
 	t.Run("the next attempt", func(t *testing.T) { retryARun(t, h) })
 	t.Run("events", func(t *testing.T) { runEvents(t, h) })
+	t.Run("events whose senders die", func(t *testing.T) { sendersDie(t, h) })
+	t.Run("events whose senders die in the middle", func(t *testing.T) { sendersDieLater(t, h) })
 	t.Run("lists of runs that have not begun", func(t *testing.T) { listUnbegun(t, h) })
 	t.Run("what is asked of runs below", func(t *testing.T) { askRunsBelow(t, h) })
 	t.Run("cancels in pieces", func(t *testing.T) { cancelPieces(t, h) })

@@ -98,7 +98,7 @@ var asked = map[string][]string{
 	"sessions_pkey": {}, "tenant_minutes_pkey": {"tenant", "at"}, "traces_at": {"at"}, "traces_pkey": {"of"},
 	"job_edges_pkey": {"tenant", "child"}, "job_edges_parent": {"parent"}, "edge_marks_pkey": {"child"}, "edge_marks_child": {"child"}, "edge_marks_age": {"at"}, "live_dependent": {"job"},
 	"executions_tenant_scheduled_at_id_idx": {"tenant"}, "executions_job_scheduled_at_id_idx": {"job"}, "alarms_pkey": {"tenant"}, "runs_pkey": {"id"}, "run_attempts_pkey": {"execution"}, "run_attempts_run": {"run"},
-	"runs_ended": {"tenant", "ended_at"}, "runs_workflow": {"tenant", "workflow"}, "run_members_run": {"run"}, "run_results_pkey": {"run"},
+	"runs_ended": {"tenant", "ended_at"}, "runs_workflow": {"tenant", "workflow"}, "run_members_run": {"run"}, "run_results_pkey": {"run"}, "run_events_woken": {"at"},
 	"workflow_uses_pkey": {"tenant", "job"}, "workflow_versions_pkey": {"tenant", "workflow"},
 }
 

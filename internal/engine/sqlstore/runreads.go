@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -62,18 +61,10 @@ const (
 	approvalsSQL = `
 		SELECT w.run, w.tenant, w.node, w.kind, w.begun_at, w.wake_at, w.until_at, w.event, w.match, w.votes, r.workflow, r.version
 		FROM run_waits w JOIN runs r ON r.id = w.run WHERE w.tenant = $1 AND w.kind = 2 ORDER BY w.begun_at, w.run LIMIT $2`
-	addEventSQL  = "INSERT INTO run_events (id, tenant, event, digest, match, payload, at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING"
-	wakeWaitsSQL = "UPDATE run_waits SET wake_at = $6 WHERE run " + anyID + " AND tenant = $2 AND event = $3 AND kind = 3 AND digest IN ($4, $5)"
-	matchedSQL   = `
-		SELECT run FROM (SELECT DISTINCT run FROM run_waits WHERE tenant = $1 AND event = $2 AND kind = 3 AND digest = $3 AND run > $5 ORDER BY run LIMIT $6) a
-		UNION SELECT run FROM (SELECT DISTINCT run FROM run_waits WHERE tenant = $1 AND event = $2 AND kind = 3 AND digest = $4 AND run > $5 ORDER BY run LIMIT $6) b
-		ORDER BY run LIMIT $6`
 	oldMarksSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2) m"
 	askedRunsSQL = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE place < 0 LIMIT $1) m"
 	dueWaitsSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_waits WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2) w"
 	nextWaitSQL  = "SELECT wake_at FROM run_waits WHERE wake_at > $1 ORDER BY wake_at LIMIT 1"
-
-	dropEventsSQL = "DELETE FROM run_events WHERE id IN (SELECT id FROM run_events WHERE at < $1 ORDER BY at LIMIT $2)"
 )
 
 func scanRun(r Row) (out engine.WorkflowRun, err error) {
@@ -346,11 +337,15 @@ func (s Runs) NewApprovals(ctx context.Context, t tenant.ID, after engine.RunWai
 
 func scanID(r Row) (id job.ExecutionID, err error) { return id, r.Scan((*[16]byte)(&id)) }
 
-// WakeRuns lists runs that somebody must look after.
+// WakeRuns lists runs that somebody must look after, after it has gone on with events whose senders have stopped.
 func (s Runs) WakeRuns(ctx context.Context, limit int) (out []job.ExecutionID, next time.Time, err error) {
+	var left []waking
 	err = s.db.Ask(ctx, "find runs to look after", func(tx Tx) error {
 		now, err := tx.Now()
 		if err != nil {
+			return err
+		}
+		if left, err = all(tx, scanWaking, leftEventsSQL, now.Add(-time.Second), eventsAtOnce); err != nil {
 			return err
 		}
 		marked, err := all(tx, scanID, oldMarksSQL, now.Add(-time.Second), limit)
@@ -372,95 +367,9 @@ func (s Runs) WakeRuns(ctx context.Context, limit int) (out []job.ExecutionID, n
 		}
 		return err
 	})
-	return out, next, err
-}
-
-// SendEvent keeps an event, and lists the runs with a wait that it matches.
-func (s Runs) SendEvent(ctx context.Context, ev engine.RunEvent, once engine.EventOnce, e *audit.Entry) (out engine.SentEvent, err error) {
-	once.Answer = engine.Draft(ev.ID[:])
-	known, err := create(ctx, s.db, "keep an event", e, ev.Tenant, once.Idempotency, func(tx Tx) error {
-		_, err := tx.Exec(addEventSQL, ev.ID, string(ev.Tenant), ev.Name, digestOf(ev.Match), ev.Match, ev.Payload, ev.At)
-		return err
-	})
 	if err != nil {
-		return out, err
+		return nil, time.Time{}, err
 	}
-	if of, is := engine.DraftOf(known.Replay); is && len(of) == len(ev.ID) {
-		// The event is stored, and whoever sent it may have died before it found the waits.
-		ev.ID, once.Answer, known = [16]byte(of), known.Replay, engine.Created{}
-	}
-	if known.Replay != nil || known.Reused {
-		return engine.SentEvent{Created: known}, nil
-	}
-	// Only now: a wait that began before the event was committed is seen here, and one that begins later sees the event. The runs are
-	// locked first, so that nobody who has looked for the event in vain puts the wait back as it was. The waits are due at once: the
-	// sweep finds them if whoever sent the event dies.
-	out.ID = ev.ID
-	for more := true; more; {
-		var woken []job.ExecutionID
-		var counts []byte
-		err = s.db.WriteRuns(ctx, "find waits for an event", func(tx RunTx) (err error) {
-			woken, err = wakeWaits(tx, &ev, out.Runs)
-			if more = len(woken) == wokenAtOnce; err != nil || more || once.Key == "" {
-				return err
-			}
-			i := once.Idempotency
-			i.Answer = once.Make(ev.ID, slices.Concat(out.Runs, woken))
-			counts, err = answer(tx, ev.Tenant, i, once.Answer)
-			if bytes.Equal(counts, i.Answer) {
-				counts = nil
-			}
-			return err
-		})
-		if err != nil {
-			return engine.SentEvent{}, err
-		}
-		if counts != nil {
-			return engine.SentEvent{Created: engine.Created{Replay: counts}}, nil
-		}
-		out.Runs = append(out.Runs, woken...)
-	}
-	return out, nil
-}
-
-// wokenAtOnce bounds the runs whose waits one transaction wakes.
-const wokenAtOnce = 1000
-
-// wakeWaits makes waits for an event due, of runs after those that have been woken, and returns their runs.
-func wakeWaits(tx RunTx, ev *engine.RunEvent, woken []job.ExecutionID) ([]job.ExecutionID, error) {
-	var after job.ExecutionID
-	if n := len(woken); n > 0 {
-		after = woken[n-1]
-	}
-	digest := digestOf(ev.Match)
-	runs, err := all(tx, scanID, matchedSQL, string(ev.Tenant), ev.Name, []byte{}, digest, [16]byte(after), wokenAtOnce)
-	if err != nil || len(runs) == 0 {
-		return nil, err
-	}
-	list := listed(runs)
-	now, err := tx.ReadAll(Query{SQL: lockRunIDsSQL, Runs: list, Row: func(Row) error { return nil }})
-	if err != nil {
-		return nil, err
-	}
-	_, err = tx.Exec(wakeWaitsSQL, list, string(ev.Tenant), ev.Name, []byte{}, digest, now)
-	return runs, err
-}
-
-// EventWaits lists runs with a wait that an event would match.
-func (s Runs) EventWaits(ctx context.Context, t tenant.ID, name string, match []byte, limit int) ([]job.ExecutionID, error) {
-	return readAll(ctx, s.db, "find waits for an event", scanID, matchedSQL, string(t), name, []byte{}, digestOf(match), [16]byte{}, max(limit, 0))
-}
-
-// ForgetEvents drops up to limit events that are too old to count.
-func (s Runs) ForgetEvents(ctx context.Context, limit int) (n int, err error) {
-	err = s.db.Write(ctx, "forget events", func(tx Tx) error {
-		now, err := tx.Now()
-		if err != nil {
-			return err
-		}
-		dropped, err := tx.Exec(dropEventsSQL, now.Add(-engine.EventAge), limit)
-		n = int(dropped)
-		return err
-	})
-	return n, err
+	woken, err := s.wakeLeft(ctx, left)
+	return append(out, woken[:min(len(woken), limit)]...), next, err
 }

@@ -12,7 +12,7 @@ var Statements = map[string]string{
 	"tenant minutes": tenantMinutesSQL, "job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL,
 	"failures": failuresSQL, "revisions": revisionsSQL, "found secrets": foundSecretsSQL,
 	"writing blob": writingBlobSQL, "end blob": endBlobSQL, "blob": blobSQL, "find blobs": findBlobsSQL, "chunks": chunksSQL, "drop blob": dropBlobSQL, "sweep chunks": sweepChunksSQL, "delete empty blob": deleteEmptySQL,
-	"workflow version": versionSQL, "workflow versions": versionsSQL, "lengths of versions": lengthsSQL, "workflow users": usersSQL, "usable job": usableSQL, "drop use": dropUseSQL,
+	"workflow version": versionSQL, "workflow versions": versionsSQL, "lengths of versions": lengthsSQL, "workflow users": usersSQL, "usable job": usableSQL, "left events": leftEventsSQL, "drop use": dropUseSQL,
 	"edges": edgesSQL, "above": aboveSQL, "edges to": edgesToSQL, "dependants": dependantsSQL, "dependant": dependantSQL, "drop edge": dropEdgeSQL, "drop edges": dropEdgesSQL, "reset tokens": resetSQL,
 	"drop token marks": dropTokenMarks, "token marks": tokenMarksSQL, "put token": putTokenSQL, "marked children": markedChildrenSQL,
 	"free dependent": freeDependent, "waiting child": waitingChildSQL, "taken key": takenKeySQL,

@@ -784,11 +784,13 @@ CREATE TABLE run_events (
 	event   text COLLATE "C" NOT NULL,
 	digest  bytea NOT NULL, -- of match, for the index
 	match   bytea,
-	payload bytea
+	payload bytea,
+	woken   uuid -- the last run whose waits it has woken; NULL: all have been
 );
 CREATE INDEX run_events_event ON run_events (tenant, event, at);
 CREATE INDEX run_events_match ON run_events (tenant, event, digest, at);
 CREATE INDEX run_events_at ON run_events (at);
+CREATE INDEX run_events_woken ON run_events (at) WHERE woken IS NOT NULL;
 
 -- ── Statistics ──────────────────────────────────────────────────────────────
 

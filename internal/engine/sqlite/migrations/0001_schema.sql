@@ -572,11 +572,13 @@ CREATE TABLE run_events (
 	event   TEXT NOT NULL,
 	digest  BLOB NOT NULL, -- of match, for the index
 	match   BLOB,
-	payload BLOB
+	payload BLOB,
+	woken   BLOB -- the last run whose waits it has woken; NULL: all have been
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX run_events_event ON run_events (tenant, event, at);
 CREATE INDEX run_events_match ON run_events (tenant, event, digest, at);
 CREATE INDEX run_events_at ON run_events (at);
+CREATE INDEX run_events_woken ON run_events (at) WHERE woken IS NOT NULL;
 
 -- ── Statistics ──────────────────────────────────────────────────────────────
 
