@@ -25,12 +25,16 @@ type versionKey struct {
 	version  int
 }
 
-// graphs keeps compiled versions, as compiling a large one takes a quarter of a second.
+// graphs keeps compiled versions, as compiling a large one takes a quarter of a second. All tenants share it: what one of them uses goes
+// one by one as others need the room.
 type graphs struct {
 	mu     sync.Mutex
-	known  map[versionKey]*version // guarded by mu
-	inline map[job.ID]*job.Job     // guarded by mu: jobs of inline nodes, which never change
-	cost   [2]int                  // guarded by mu: of known and inline
+	known  recent[versionKey, *version] // guarded by mu
+	inline recent[job.ID, *job.Job]     // guarded by mu: jobs of inline nodes, which never change
+}
+
+func newGraphs() graphs {
+	return graphs{known: recent[versionKey, *version]{most: maxGraphs, budget: maxCost}, inline: recent[job.ID, *job.Job]{most: maxInline, budget: maxCost}}
 }
 
 // maxGraphs and maxInline bound what is kept.
@@ -52,7 +56,7 @@ func (r *Runner) Graph(ctx context.Context, t tenant.ID, w job.ID, n int) (*work
 func (r *Runner) version(ctx context.Context, t tenant.ID, w job.ID, n int) (*version, error) {
 	k := versionKey{t, w, n}
 	r.graphs.mu.Lock()
-	v := r.graphs.known[k]
+	v := r.graphs.known.get(k)
 	r.graphs.mu.Unlock()
 	if v != nil {
 		return v, nil
@@ -77,18 +81,14 @@ func (r *Runner) version(ctx context.Context, t tenant.ID, w job.ID, n int) (*ve
 	v.key = j.Key // it never changes
 	r.graphs.mu.Lock()
 	defer r.graphs.mu.Unlock()
-	if r.graphs.known == nil || len(r.graphs.known) >= maxGraphs || r.graphs.cost[0] >= maxCost {
-		r.graphs.known, r.graphs.cost[0] = map[versionKey]*version{}, 0
-	}
-	r.graphs.known[k] = v
-	r.graphs.cost[0] += g.Cost() + 2*len(stored.Definition)
+	r.graphs.known.put(k, v, g.Cost()+2*len(stored.Definition))
 	return v, nil
 }
 
 // job finds the job of a node.
 func (r *Runner) job(ctx context.Context, t tenant.ID, id job.ID) (*job.Job, error) {
 	r.graphs.mu.Lock()
-	j := r.graphs.inline[id]
+	j := r.graphs.inline.get(id)
 	r.graphs.mu.Unlock()
 	if j != nil {
 		return j, nil
@@ -102,10 +102,6 @@ func (r *Runner) job(ctx context.Context, t tenant.ID, id job.ID) (*job.Job, err
 	}
 	r.graphs.mu.Lock()
 	defer r.graphs.mu.Unlock()
-	if r.graphs.inline == nil || len(r.graphs.inline) >= maxInline || r.graphs.cost[1] >= maxCost {
-		r.graphs.inline, r.graphs.cost[1] = map[job.ID]*job.Job{}, 0
-	}
-	r.graphs.inline[id] = &found
-	r.graphs.cost[1] += 1024 + len(found.Payload)
+	r.graphs.inline.put(id, &found, 1024+len(found.Payload))
 	return &found, nil
 }

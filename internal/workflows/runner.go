@@ -77,7 +77,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Runner {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Runner{store: store, clock: clk, cfg: cfg, waiting: map[job.ExecutionID]bool{}, wake: make(chan struct{}, 1), left: make(chan struct{}, 1)}
+	return &Runner{store: store, clock: clk, cfg: cfg, graphs: newGraphs(), waiting: map[job.ExecutionID]bool{}, wake: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 }
 
 // Advance says that runs have marks. It never blocks.
