@@ -200,6 +200,11 @@ func (q *query) page() engine.Page {
 // paged responds with one page of a short list that is always read completely; its cursor is the number of elements
 // before it.
 func paged[T any](r *http.Request, read func() ([]T, error)) ([]T, client.Pagination, error) {
+	return pagedWithin(r, func(*T) int { return 0 }, read)
+}
+
+// pagedWithin is paged for elements that may be long: the page ends with the one with which it has engine.PageBytes.
+func pagedWithin[T any](r *http.Request, size func(*T) int, read func() ([]T, error)) ([]T, client.Pagination, error) {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
 		return nil, client.Pagination{}, err
@@ -219,11 +224,16 @@ func paged[T any](r *http.Request, read func() ([]T, error)) ([]T, client.Pagina
 		return nil, client.Pagination{}, err
 	}
 	from = min(from, len(all))
-	to, next := min(from+p.Limit, len(all)), ""
+	to, end, next := from, min(from+p.Limit, len(all)), ""
+	for bytes := 0; to < end && bytes < engine.PageBytes; to++ {
+		bytes += size(&all[to])
+	}
 	if to < len(all) {
 		next = strconv.Itoa(to)
 	}
-	return all[from:to], pagination(p, engine.Total{Count: int64(len(all))}, next), nil
+	out := pagination(p, engine.Total{Count: int64(len(all))}, next)
+	out.Partial = to < end
+	return all[from:to], out, nil
 }
 
 // choice reads one of several values, in any case; the zero value when the parameter is absent.

@@ -377,7 +377,8 @@ func TestApprovalsAndEvents(t *testing.T) {
 			t.Errorf("nap waits: %s", encoded(w))
 		}
 		list := want[client.PendingApprovals](f, 200, "GET", "/api/v1/approvals", "")
-		if len(list.Approvals) != 3 || list.Approvals[0].WorkflowRunID != run || list.Approvals[0].Node != "ok" || list.Approvals[0].WorkflowName != "w" || list.Approvals[1].Min != 2 {
+		if len(list.Approvals) != 3 || list.Approvals[0].WorkflowRunID != run || list.Approvals[0].Node != "ok" || list.Approvals[0].WorkflowName != "w" || list.Approvals[1].Min != 2 ||
+			list.Approvals[0].Schema == nil || list.Approvals[0].Roles[0] != "operator" || list.Approvals[1].Schema != nil || len(list.Approvals[1].Roles) != 0 {
 			t.Errorf("approvals: %s", encoded(list))
 		}
 		at := "/api/v1/workflow-runs/" + run + "/nodes/"

@@ -65,7 +65,7 @@ func (s *Server) runRoutes() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/approvals", needs: tenant.Read, group: group, summary: "List the decisions that you may make, the oldest first",
-			detail: "Of the 5 000 oldest decisions that runs of your tenant wait for: those that your role may make and that you have not voted on.", params: pageParams, status: 200, answer: of[client.PendingApprovals](), handle: x.approvals,
+			detail: "Of the 5 000 oldest decisions that runs of your tenant wait for, or of fewer if their schemas have 8 MiB: those that your role may make and that you have not voted on.", params: pageParams, status: 200, answer: of[client.PendingApprovals](), handle: x.approvals,
 		},
 		{
 			method: "POST", path: "/api/v1/events:send", needs: tenant.Write, group: group, summary: "Send an event to runs that wait for it",
@@ -338,7 +338,8 @@ func given(doc json.RawMessage) []byte {
 }
 
 func (s runAPI) approvals(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, page, err := paged(r, func() ([]service.OpenApproval, error) { return s.service.FindApprovals(r.Context(), p) })
+	size := func(a *service.OpenApproval) int { return len(a.Approval.Schema) }
+	all, page, err := pagedWithin(r, size, func() ([]service.OpenApproval, error) { return s.service.FindApprovals(r.Context(), p) })
 	if err != nil {
 		return err
 	}

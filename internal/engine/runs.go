@@ -56,9 +56,11 @@ type Runs interface {
 	RunErrors(ctx context.Context, q ErrorQuery) ([]RunResult, error)
 	// RunWaits lists what a run waits for.
 	RunWaits(ctx context.Context, t tenant.ID, run job.ExecutionID) ([]RunWait, error)
-	// Approvals lists up to limit approvals that a tenant's runs wait for, oldest first.
+	// Approvals lists up to limit approvals that a tenant's runs wait for, oldest first, without their votes. It lists fewer if their schemas
+	// have PageBytes, where those of one node of one version count once.
 	Approvals(ctx context.Context, t tenant.ID, limit int) ([]OpenApproval, error)
-	// NewApprovals lists up to limit approvals that a tenant's runs wait for and that come after one in the order of beginning, run and node.
+	// NewApprovals lists up to limit approvals that a tenant's runs wait for and that come after one in the order of beginning, run and node,
+	// without their votes and schemas.
 	NewApprovals(ctx context.Context, t tenant.ID, after RunWait, limit int) ([]RunWait, error)
 	// Answered finds the answer of an earlier request with an idempotency key, so that an act on a run that was done is not judged once more.
 	// It is the zero value if there was none.
@@ -225,6 +227,9 @@ type RunWait struct {
 	Match   []byte // what the event must carry, in the form of workflow.OpenWait; nil: anything
 	Until   time.Time
 	Votes   []byte // JSON
+	Voters  []byte // JSON: who has voted
+	Asks    []byte // JSON: a workflow.Asked, of an approval
+	Schema  []byte // of an approval. It is stored with a wait that begins, and only Approvals reads it
 }
 
 // OpenApproval is an approval that a run waits for, and the version of the workflow that defines who decides.

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -113,27 +112,23 @@ func (s *WorkflowRuns) FindApprovals(ctx context.Context, p tenant.Principal) (o
 	}
 	var ids []job.ID
 	for _, w := range waits {
-		g, err := s.runner.Graph(ctx, p.Tenant, w.Workflow, w.Version)
-		if err != nil {
-			return nil, err
+		var asked workflow.Asked
+		if err := json.Unmarshal(w.Asks, &asked); err != nil {
+			return nil, fmt.Errorf("read who is asked to decide in run %v: %w", w.Run, err)
 		}
-		if w.Node < 0 || w.Node >= g.Len() {
+		x := OpenApproval{OpenApproval: w, Key: asked.Key, Approval: workflow.Approval{Roles: asked.Roles, Min: asked.Min, Schema: w.Schema}}
+		if !x.Approval.MayVote(p.Role) {
 			continue
 		}
-		n := g.Node(w.Node)
-		if n.Wait == nil || n.Wait.Approval == nil || !n.Wait.Approval.MayVote(p.Role) {
-			continue
-		}
-		x := OpenApproval{OpenApproval: w, Key: n.Key, Approval: *n.Wait.Approval}
-		if len(w.Votes) > 0 {
-			var votes []workflow.Vote
-			if err := json.Unmarshal(w.Votes, &votes); err != nil {
-				return nil, errors.Join(errors.New("read the votes of a run"), err)
+		if len(w.Voters) > 0 {
+			var voters []string
+			if err := json.Unmarshal(w.Voters, &voters); err != nil {
+				return nil, fmt.Errorf("read who has voted in run %v: %w", w.Run, err)
 			}
-			if slices.ContainsFunc(votes, func(v workflow.Vote) bool { return v.Who == p.Who() }) {
+			if slices.Contains(voters, p.Who()) {
 				continue // others are asked
 			}
-			x.Approved = len(votes)
+			x.Approved = len(voters)
 		}
 		out, ids = append(out, x), append(ids, w.Workflow)
 	}

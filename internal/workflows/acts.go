@@ -203,7 +203,13 @@ func (t *Turn) vote(n int, w engine.RunWait, v workflow.Vote) error {
 		return err
 	}
 	if event == nil {
-		w.Votes, err = json.Marshal(append(votes, v))
+		votes = append(votes, v)
+		who := make([]string, len(votes))
+		for i := range votes {
+			who[i] = votes[i].Who
+		}
+		w.Voters, _ = json.Marshal(who) // texts always encode
+		w.Votes, err = json.Marshal(votes)
 		t.next.Waits = append(t.next.Waits, w)
 		return err
 	}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -356,7 +357,8 @@ func (t *Turn) wait(w workflow.NodeWait) engine.RunWait {
 	}
 	switch {
 	case w.Wait.Approval != nil:
-		out.Kind = engine.WaitApproval
+		out.Kind, out.Schema = engine.WaitApproval, w.Wait.Approval.Schema
+		out.Asks, _ = json.Marshal(workflow.Asked{Key: t.Graph.Node(w.Node).Key, Roles: w.Wait.Approval.Roles, Min: w.Wait.Approval.Min}) // texts always encode
 	case w.Wait.Event != "":
 		out.Kind, out.Event, out.Match = engine.WaitEvent, w.Wait.Event, w.Wait.Match
 		out.WakeAt = t.View.Now // somebody may have sent it before

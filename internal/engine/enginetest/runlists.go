@@ -1,10 +1,13 @@
 package enginetest
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -132,6 +135,59 @@ func askRunsBelow(t *testing.T, h Harness) {
 		}
 		must(f.ChangeRuns(f.ctx, []job.ExecutionID{b.members[0].ID}, func(engine.RunView) (*engine.RunChange, error) { return nil, nil }))
 	}
+}
+
+// A list of approvals has what it shows of each, and of each node of a version one schema; it ends where these are too long.
+func listApprovals(t *testing.T, h Harness) {
+	b := open(t, h).begin(0)
+	now, asks, large := b.now(), []byte(`{"key":"ok"}`), bytes.Repeat([]byte("x"), engine.PageBytes/2)
+	put := func(of begun, ws ...engine.RunWait) {
+		of.change(func(engine.RunView) *engine.RunChange {
+			c := of.same()
+			c.Waits = ws
+			return &c
+		})
+	}
+	wait := func(node int, schema []byte) engine.RunWait {
+		return engine.RunWait{Node: node, Kind: engine.WaitApproval, BegunAt: now.Add(time.Duration(node) * time.Second), Asks: asks, Schema: schema}
+	}
+	put(b, wait(0, []byte(`{"type":"object"}`)), wait(1, large), wait(2, nil))
+	voted, _ := b.change(func(v engine.RunView) *engine.RunChange {
+		c := b.same()
+		w := v.Waits[0]
+		w.Votes, w.Voters = large, []byte(`["ann"]`)
+		c.Waits = []engine.RunWait{w}
+		return &c
+	})
+	if w := voted.Waits[0]; !bytes.Equal(w.Asks, asks) || w.Schema != nil {
+		t.Errorf("a decision sees %+v", w)
+	}
+	list := func(want ...engine.RunWait) {
+		t.Helper()
+		got := must(b.Approvals(b.ctx, tenant.Default, 10))
+		if len(got) != len(want) {
+			t.Fatalf("%d approvals, want %d", len(got), len(want))
+		}
+		for i, w := range want {
+			w.Run, w.Tenant = b.run.ID, tenant.Default
+			if d := cmp.Diff(engine.OpenApproval{RunWait: w, Workflow: b.run.Workflow, Version: 1}, got[i], cmp.Comparer(bytes.Equal)); d != "" {
+				t.Errorf("approval %d (-want +got):\n%.2000s", i, d)
+			}
+		}
+	}
+	first := wait(0, []byte(`{"type":"object"}`))
+	first.Voters = []byte(`["ann"]`)
+	list(first, wait(1, large), wait(2, nil))
+	for _, w := range must(b.NewApprovals(b.ctx, tenant.Default, engine.RunWait{BegunAt: now.Add(-time.Hour)}, 10)) {
+		if w.Votes != nil || w.Schema != nil || !bytes.Equal(w.Asks, asks) {
+			t.Errorf("a new approval: votes of %d bytes, a schema of %d, %s", len(w.Votes), len(w.Schema), w.Asks)
+		}
+	}
+	put(b, wait(2, large), wait(3, nil))
+	list(first, wait(1, large), wait(2, large))                                                    // the first three have PageBytes
+	put(b, engine.RunWait{Node: 0, Kind: engine.WaitApproval, BegunAt: first.BegunAt, Asks: asks}) // it has a schema already
+	first.Voters = nil
+	list(first, wait(1, large), wait(2, large))
 }
 
 // One commit cancels so many executions of a run, and leaves a wait for the rest.

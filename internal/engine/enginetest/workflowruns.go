@@ -218,6 +218,7 @@ func workflowRuns(t *testing.T, h Harness) {
 	t.Run("events", func(t *testing.T) { runEvents(t, h) })
 	t.Run("events whose senders die", func(t *testing.T) { sendersDie(t, h) })
 	t.Run("events whose senders die in the middle", func(t *testing.T) { sendersDieLater(t, h) })
+	t.Run("approvals", func(t *testing.T) { listApprovals(t, h) })
 	t.Run("lists of runs that have not begun", func(t *testing.T) { listUnbegun(t, h) })
 	t.Run("what is asked of runs below", func(t *testing.T) { askRunsBelow(t, h) })
 	t.Run("cancels in pieces", func(t *testing.T) { cancelPieces(t, h) })

@@ -188,7 +188,7 @@ func (c *changes) wait(run *engine.WorkflowRun, next *engine.RunChange) {
 	}
 	kept := map[waitKey]int{}
 	for _, w := range next.Waits {
-		row := []any{id, string(run.Tenant), w.Node, int(w.Kind), w.BegunAt, w.WakeAt, w.Until, w.Event, digestOf(w.Match), w.Match, w.Votes}
+		row := waitRow(run, w)
 		key := waitKey{w.Node, w.Kind}
 		if i, ok := kept[key]; ok {
 			c.waits[i] = row
@@ -196,6 +196,13 @@ func (c *changes) wait(run *engine.WorkflowRun, next *engine.RunChange) {
 		}
 		kept[key] = len(c.waits)
 		c.waits = append(c.waits, row)
+	}
+}
+
+// waitRow is a wait as putWaitSQL stores it.
+func waitRow(run *engine.WorkflowRun, w engine.RunWait) []any {
+	return []any{
+		[16]byte(run.ID), string(run.Tenant), w.Node, int(w.Kind), w.BegunAt, w.WakeAt, w.Until, w.Event, digestOf(w.Match), w.Match, w.Votes, w.Asks, w.Schema, w.Voters,
 	}
 }
 
@@ -314,7 +321,7 @@ func (c *changes) cancel(x cancelling) error {
 			return err
 		}
 		if len(ids) == left { // there may be more
-			rest = append(rest, []any{[16]byte(x.run.ID), string(x.run.Tenant), n.Node, int(engine.WaitStop), x.now, x.now, time.Time{}, strconv.FormatInt(int64(last), 10), []byte{}, []byte(nil), []byte(nil)})
+			rest = append(rest, waitRow(x.run, engine.RunWait{Node: n.Node, Kind: engine.WaitStop, BegunAt: x.now, WakeAt: x.now, Event: strconv.FormatInt(int64(last), 10)}))
 			until = last + 1
 		}
 		left -= len(ids)

@@ -56,11 +56,12 @@ const (
 	// anyPlace holds for places that are in the list $3.
 	anyPlace = `/*postgres: = ANY ($3::int8[])*//*sqlite: IN (SELECT value FROM json_each($3))*/`
 
-	newApprovalsSQL = "SELECT " + waitColumns + ` FROM run_waits
+	newApprovalsSQL = "SELECT " + slimColumns + ` FROM run_waits
 		WHERE tenant = $1 AND kind = 2 AND begun_at >= $2 AND (begun_at, run, node) > ($2, $3, $4) ORDER BY begun_at, run, node LIMIT $5`
 	approvalsSQL = `
-		SELECT w.run, w.tenant, w.node, w.kind, w.begun_at, w.wake_at, w.until_at, w.event, w.match, w.votes, r.workflow, r.version
+		SELECT w.run, w.tenant, w.node, w.kind, w.begun_at, w.wake_at, w.until_at, w.event, w.match, w.asks, w.voters, r.workflow, r.version, coalesce(length(w.schema), 0)
 		FROM run_waits w JOIN runs r ON r.id = w.run WHERE w.tenant = $1 AND w.kind = 2 ORDER BY w.begun_at, w.run LIMIT $2`
+	schemaSQL    = "SELECT schema FROM run_waits WHERE run = $1 AND node = $2 AND kind = 2"
 	oldMarksSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2) m"
 	askedRunsSQL = "SELECT DISTINCT run FROM (SELECT run FROM run_marks WHERE place < 0 LIMIT $1) m"
 	dueWaitsSQL  = "SELECT DISTINCT run FROM (SELECT run FROM run_waits WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2) w"
@@ -101,14 +102,27 @@ func scanMark(r Row) (run job.ExecutionID, m engine.RunMark, err error) {
 }
 
 func scanWait(r Row) (w engine.RunWait, err error) {
-	var kind int
-	err = r.Scan((*[16]byte)(&w.Run), (*string)(&w.Tenant), &w.Node, &kind, &w.BegunAt, &w.WakeAt, &w.Until, &w.Event, &w.Match, &w.Votes)
-	w.Kind, w.Match, w.Votes = engine.WaitKind(kind), orNil(w.Match), orNil(w.Votes)
+	var votes []byte
+	w, err = scanSlimWait(longer{r, []any{&votes}})
+	w.Votes = orNil(votes)
 	return w, err
 }
 
-func scanApproval(r Row) (a engine.OpenApproval, err error) {
-	a.RunWait, err = scanWait(longer{r, []any{(*[16]byte)(&a.Workflow), &a.Version}})
+func scanSlimWait(r Row) (w engine.RunWait, err error) {
+	var kind int
+	err = r.Scan((*[16]byte)(&w.Run), (*string)(&w.Tenant), &w.Node, &kind, &w.BegunAt, &w.WakeAt, &w.Until, &w.Event, &w.Match, &w.Asks, &w.Voters)
+	w.Kind, w.Match, w.Asks, w.Voters = engine.WaitKind(kind), orNil(w.Match), orNil(w.Asks), orNil(w.Voters)
+	return w, err
+}
+
+// approval is an approval whose schema is not read yet.
+type approval struct {
+	engine.OpenApproval
+	schema int // its length
+}
+
+func scanApproval(r Row) (a approval, err error) {
+	a.RunWait, err = scanSlimWait(longer{r, []any{(*[16]byte)(&a.Workflow), &a.Version, &a.schema}})
 	return a, err
 }
 
@@ -326,13 +340,44 @@ func (s Runs) RunWaits(ctx context.Context, t tenant.ID, run job.ExecutionID) ([
 }
 
 // Approvals lists approvals that a tenant's runs wait for.
-func (s Runs) Approvals(ctx context.Context, t tenant.ID, limit int) ([]engine.OpenApproval, error) {
-	return readAll(ctx, s.db, "list approvals", scanApproval, approvalsSQL, string(t), max(limit, 0))
+func (s Runs) Approvals(ctx context.Context, t tenant.ID, limit int) (out []engine.OpenApproval, err error) {
+	err = s.db.Read(ctx, "list approvals", func(tx Tx) error {
+		found, err := all(tx, scanApproval, approvalsSQL, string(t), max(limit, 0))
+		if err == nil {
+			out, err = withSchemas(tx, found)
+		}
+		return err
+	})
+	return out, err
+}
+
+// withSchemas reads the schemas of approvals, each only once, until they fill a page.
+func withSchemas(tx Tx, found []approval) (out []engine.OpenApproval, err error) {
+	type asked struct {
+		workflow      job.ID
+		version, node int
+	}
+	schemas, bytes := map[asked][]byte{}, 0
+	for _, a := range found {
+		if bytes >= engine.PageBytes {
+			break
+		}
+		of := asked{a.Workflow, a.Version, a.Node}
+		if schemas[of] == nil && a.schema > 0 {
+			if schemas[of], err = value[[]byte](tx, schemaSQL, [16]byte(a.Run), a.Node); err != nil {
+				return nil, err
+			}
+			bytes += len(schemas[of])
+		}
+		a.Schema = schemas[of]
+		out = append(out, a.OpenApproval)
+	}
+	return out, nil
 }
 
 // NewApprovals lists approvals that came after one.
 func (s Runs) NewApprovals(ctx context.Context, t tenant.ID, after engine.RunWait, limit int) ([]engine.RunWait, error) {
-	return readAll(ctx, s.db, "list new approvals", scanWait, newApprovalsSQL, string(t), after.BegunAt, [16]byte(after.Run), after.Node, max(limit, 0))
+	return readAll(ctx, s.db, "list new approvals", scanSlimWait, newApprovalsSQL, string(t), after.BegunAt, [16]byte(after.Run), after.Node, max(limit, 0))
 }
 
 func scanID(r Row) (id job.ExecutionID, err error) { return id, r.Scan((*[16]byte)(&id)) }

@@ -171,15 +171,17 @@ const (
 		/*sqlite: $3 WHERE run = $1 AND place = $2*/`
 	spansSQL = "SELECT place, started_at, finished_at FROM run_spans WHERE run = $1 AND tenant = $2 ORDER BY place"
 
-	waitColumns = "run, tenant, node, kind, begun_at, wake_at, until_at, event, match, votes"
+	slimColumns = "run, tenant, node, kind, begun_at, wake_at, until_at, event, match, asks, voters"
+	waitColumns = slimColumns + ", votes"
 	waitsSQL    = "SELECT " + waitColumns + " FROM run_waits WHERE run /*postgres: = ANY ($1::uuid[])*//*sqlite: = $1*/ ORDER BY run, node, kind"
 	putWaitSQL  = `
-		INSERT INTO run_waits (run, tenant, node, kind, begun_at, wake_at, until_at, event, digest, match, votes)
+		INSERT INTO run_waits (run, tenant, node, kind, begun_at, wake_at, until_at, event, digest, match, votes, asks, schema, voters)
 		/*postgres: SELECT * FROM unnest($1::uuid[], $2::text[], $3::int4[], $4::int2[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[], $9::bytea[],
-			$10::bytea[], $11::bytea[])*/
-		/*sqlite: VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)*/
+			$10::bytea[], $11::bytea[], $12::bytea[], $13::bytea[], $14::bytea[])*/
+		/*sqlite: VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)*/
 		ON CONFLICT (run, node, kind) DO UPDATE SET begun_at = excluded.begun_at, wake_at = excluded.wake_at, until_at = excluded.until_at,
-			event = excluded.event, digest = excluded.digest, match = excluded.match, votes = excluded.votes`
+			event = excluded.event, digest = excluded.digest, match = excluded.match, votes = excluded.votes, asks = excluded.asks, voters = excluded.voters,
+			schema = CASE WHEN length(excluded.schema) > 0 THEN excluded.schema ELSE run_waits.schema END`
 	dropWaitSQL = `
 		DELETE FROM run_waits /*postgres: w USING unnest($1::uuid[], $2::int4[], $3::int2[]) f(run, node, kind) WHERE w.run = ANY (ARRAY[f.run]) AND w.node = f.node AND w.kind = f.kind*/
 		/*sqlite: WHERE run = $1 AND node = $2 AND kind = $3*/`

@@ -770,6 +770,9 @@ CREATE TABLE run_waits (
 	digest   bytea NOT NULL, -- of match, for the index; empty: any event matches
 	match    bytea,
 	votes    bytea,
+	asks     bytea, -- of an approval: who may decide, for lists
+	schema   bytea, -- of an approval: of what a vote says
+	voters   bytea, -- of an approval: who has voted, for lists
 	PRIMARY KEY (run, node, kind)
 );
 CREATE INDEX run_waits_wake ON run_waits (wake_at) WHERE wake_at IS NOT NULL;

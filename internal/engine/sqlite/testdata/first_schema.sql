@@ -558,6 +558,9 @@ CREATE TABLE run_waits (
 	digest   BLOB NOT NULL, -- of match, for the index; empty: any event matches
 	match    BLOB,
 	votes    BLOB,
+	asks     BLOB, -- of an approval: who may decide, for lists
+	schema   BLOB, -- of an approval: of what a vote says
+	voters   BLOB, -- of an approval: who has voted, for lists
 	PRIMARY KEY (run, node, kind)
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX run_waits_wake ON run_waits (wake_at) WHERE wake_at IS NOT NULL;
