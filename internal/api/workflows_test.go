@@ -154,6 +154,31 @@ func TestWorkflowsOverHTTP(t *testing.T) {
 	})
 }
 
+// A page of versions ends early where their definitions are long.
+func TestLongVersions(t *testing.T) {
+	f := newFace(t)
+	made := want[client.Workflow](f, 201, "POST", "/api/v1/workflows", `{"key": "long", "name": "long", "nodes": [{"key": "n", "execution": {"target": "simulate", "work_kind": "noop"}}]}`)
+	id := must(core.ParseID(made.WorkflowID))
+	first := must(f.store.WorkflowVersion(t.Context(), tenant.Default, id, 1))
+	for range 3 {
+		j := must(f.store.Job(t.Context(), tenant.Default, engine.Ref{ID: id}))
+		j.Target.Version++
+		v := first
+		v.Version = j.Target.Version
+		v.Definition = []byte(strings.Replace(string(first.Definition), "{", `{"input_schema": {"description": "`+strings.Repeat("x", engine.PageBytes*2/5)+`"}, `, 1))
+		must(f.store.UpdateJob(t.Context(), tenant.Default, engine.Update{Job: j, Revision: j.Revision, AsOf: j.UpdatedAt, Workflow: &v}))
+	}
+	const path = "/api/v1/workflows/key:long/versions?limit=1000"
+	page := want[client.WorkflowVersions](f, 200, "GET", path, "")
+	if p := page.Pagination; len(page.Versions) != 3 || !p.Partial || p.NextCursor == nil || p.Total != 4 {
+		t.Fatalf("%d versions: %+v", len(page.Versions), p)
+	}
+	page = want[client.WorkflowVersions](f, 200, "GET", path+"&cursor="+*page.Pagination.NextCursor, "")
+	if p := page.Pagination; len(page.Versions) != 1 || page.Versions[0].Version != 1 || p.Partial || p.NextCursor != nil {
+		t.Errorf("%d versions: %+v", len(page.Versions), p)
+	}
+}
+
 func TestSubWorkflows(t *testing.T) {
 	f := newFace(t)
 	flow := func(key string, uses ...string) string {
