@@ -185,9 +185,9 @@ func (s *Tiers) Logs(ctx context.Context, t tenant.ID, id job.ExecutionID, q eng
 		return out, err
 	}
 	out = nil
-	err = s.log1(ctx, t, id, func(f *archive.LogFile) (err error) {
+	err = s.log1(ctx, t, id, func(f *archive.LogFile) (found bool, err error) {
 		out, err = f.Log(t, id, q)
-		return err
+		return len(out) > 0, err
 	})
 	return out, err
 }
@@ -200,10 +200,9 @@ func (s *Tiers) LogLines(ctx context.Context, t tenant.ID, id job.ExecutionID, a
 	if _, err := s.Store.Execution(ctx, t, id); !errors.Is(err, engine.ErrNotFound) {
 		return 0, err
 	}
-	err = s.log1(ctx, t, id, func(f *archive.LogFile) error {
-		m, err := f.Lines(t, id, attempt)
-		n += m
-		return err
+	err = s.log1(ctx, t, id, func(f *archive.LogFile) (found bool, err error) {
+		n, err = f.Lines(t, id, attempt)
+		return n > 0, err
 	})
 	if errors.Is(err, engine.ErrNotFound) {
 		err = nil // as the store has it
@@ -211,8 +210,8 @@ func (s *Tiers) LogLines(ctx context.Context, t tenant.ID, id job.ExecutionID, a
 	return n, err
 }
 
-// log1 calls f with the files that may have the log of an archived execution.
-func (s *Tiers) log1(ctx context.Context, t tenant.ID, id job.ExecutionID, f func(*archive.LogFile) error) error {
+// log1 calls f with the files that may have the log of an archived execution, until it has found it: a log is in one file as a whole.
+func (s *Tiers) log1(ctx context.Context, t tenant.ID, id job.ExecutionID, f func(*archive.LogFile) (found bool, err error)) error {
 	if _, err := s.find(ctx, t, id); err != nil {
 		return err
 	}
@@ -221,16 +220,20 @@ func (s *Tiers) log1(ctx context.Context, t tenant.ID, id job.ExecutionID, f fun
 		return err
 	}
 	for _, x := range files {
+		var found bool
 		err := s.with(ctx, x, func(at *blob.At) error {
 			l, err := archive.OpenLogs(at, x.Bytes)
-			if err != nil {
-				return err
+			if err == nil {
+				found, err = f(l)
 			}
-			return f(l)
+			return err
 		})
 		if err != nil {
 			s.tell(x, err)
 			return cannot(err)
+		}
+		if found {
+			return nil
 		}
 	}
 	return nil

@@ -91,11 +91,16 @@ func (w *world) do(err error) {
 // run creates an execution and lets it end.
 func (w *world) run(worker job.WorkerID, of tenant.ID, i int) {
 	w.Helper()
+	w.runAs(newID(), worker, of, i)
+}
+
+func (w *world) runAs(id job.ID, worker job.WorkerID, of tenant.ID, i int) {
+	w.Helper()
 	ctx := w.Context()
 	at, err := w.store.Now(ctx)
 	w.do(err)
 	j := job.Job{
-		ID: newID(), Tenant: of, State: job.Active, CreatedAt: at, UpdatedAt: at, Revision: 1,
+		ID: id, Tenant: of, State: job.Active, CreatedAt: at, UpdatedAt: at, Revision: 1,
 		Definition: job.Definition{
 			Name: fmt.Sprint("job ", i%4), Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Priority: 5, Tags: []string{fmt.Sprint("tag", i%2)},
 			Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: time.Minute}, Payload: []byte(`{"n":1}`),
