@@ -25,7 +25,9 @@ type Catalogue interface {
 	ProveFile(ctx context.Context, t ArchiveTurn, name string) error
 	// SettleFile says that nothing of what a file has is left in the store.
 	SettleFile(ctx context.Context, t ArchiveTurn, name string) error
-	// RetireFile makes a proved or settled file one that is begun: it answers no longer or never will, and is about to be deleted.
+	// RetireFile makes a settled file retired, so that it answers no longer, and a proved file one that is begun, so that it never will. It is
+	// about to be deleted. *Held, if the file answers and a tenant with something of it has a hold, of itself or of a job: a hold that was
+	// answered before finds all of the file there afterwards.
 	RetireFile(ctx context.Context, t ArchiveTurn, name string) error
 	// StrikeFile removes a file from the catalogue. One that is not there is fine.
 	StrikeFile(ctx context.Context, t ArchiveTurn, name string) error
@@ -97,6 +99,7 @@ const (
 	FileProved  FileState = 1 // it is, and was read back
 	FileAnswers FileState = 2 // it answers for its executions; the store may have left something of them
 	FileSettled FileState = 3 // it answers, and the store has nothing of them
+	FileRetired FileState = 4 // it answers no longer, and goes, with what the store has of its executions
 )
 
 // ArchiveFile is a file of the archive, as the catalogue knows it.

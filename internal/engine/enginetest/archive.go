@@ -235,8 +235,19 @@ func archived(t *testing.T, h Harness) {
 	if err := f.RetireFile(f.ctx, turn, "logs/a"); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("one that is not settled: %v", err)
 	}
+	hold := f.hold(good.Job, "a case")
+	must(f.AddHold(f.ctx, hold, 4, nil))
+	var held *engine.Held
+	if err := f.RetireFile(f.ctx, turn, one.Name); !errors.As(err, &held) || held.Hold != hold {
+		t.Errorf("one with something that is on hold: %v", err)
+	}
+	is(engine.FileFilter{Answering: true}, "executions/a 3", "logs/a 2")
+	must(f.DeleteHold(f.ctx, hold.Tenant, hold.ID, nil))
 	do(f.RetireFile(f.ctx, turn, one.Name))
-	is(engine.FileFilter{}, "executions/a 0", "logs/a 2")
+	must(f.AddHold(f.ctx, hold, 4, nil)) // too late for it
+	do(f.RetireFile(f.ctx, turn, one.Name))
+	is(engine.FileFilter{}, "executions/a 4", "logs/a 2")
+	is(engine.FileFilter{Answering: true}, "logs/a 2")
 
 	// An archived execution can be run again, if the caller says whose it was.
 	if got := must(f.Rerun(f.ctx, tenant.Default, run)); len(got.Added) != 0 {
@@ -253,5 +264,52 @@ func archived(t *testing.T, h Harness) {
 	}
 	if got := must(f.LateEvents(f.ctx, "acme", past.ID)); len(got) != 0 {
 		t.Errorf("another tenant's: %+v", got)
+	}
+}
+
+// archivedBesideHolds is about holds that come while files are retired: a file that answers when a hold is answered goes on to.
+func archivedBesideHolds(t *testing.T, h Harness) {
+	f := open(t, h)
+	j := f.manual("held")
+	turn := must(f.TakeArchive(f.ctx, newID(), time.Hour))
+	day := f.now().Truncate(24*time.Hour).AddDate(0, 0, -9)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for i := range 30 {
+		x := engine.ArchiveFile{Name: fmt.Sprint("logs/", i), Kind: engine.ArchivedLogs, Day: day, Part: i, Rows: 1, Bytes: 1000, ReadAt: day, WrittenAt: day}
+		x.Shares = []engine.ArchiveShare{{Tenant: tenant.Default, Rows: 1, First: day, Last: day, Made: day, Until: day}}
+		do(f.BeginFile(f.ctx, turn, x))
+		do(f.ProveFile(f.ctx, turn, x.Name))
+		names = append(names, x.Name)
+	}
+	do(f.LeaveDay(f.ctx, turn, day))
+	for _, name := range names {
+		do(f.SettleFile(f.ctx, turn, name))
+	}
+	done := make(chan error, 1)
+	go func() {
+		for _, name := range names {
+			var held *engine.Held
+			if err := f.RetireFile(f.ctx, turn, name); err != nil && !errors.As(err, &held) {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	must(f.AddHold(f.ctx, f.hold(j.ID, "now"), 9, nil))
+	there := must(f.ArchiveFiles(f.ctx, engine.FileFilter{Answering: true}))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range there {
+		if now := must(f.ArchiveFiles(f.ctx, engine.FileFilter{Name: x.Name})); now[0].State != engine.FileSettled {
+			t.Errorf("%s was retired after its tenant had a hold", x.Name)
+		}
 	}
 }

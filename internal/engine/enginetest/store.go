@@ -142,6 +142,7 @@ func groups() []group {
 		{"own retentions", ownRetentions},
 		{"archive", archived},
 		{"archive beside dead letters", archivedBesideDeadLetters},
+		{"archive beside holds", archivedBesideHolds},
 		{"logs", logs},
 		{"keys", keys},
 		{"sign-ins", signIns},

@@ -11,11 +11,18 @@ const (
 	turnSQL     = "SELECT epoch, holder, until FROM archive_turn /*postgres: FOR UPDATE*/"
 	takeTurnSQL = "UPDATE archive_turn SET epoch = $1, holder = $2, until = $3"
 	// A turn that is over in the middle of a write would let two write; the lock makes the next holder wait.
-	holdsTurnSQL    = "SELECT true FROM archive_turn WHERE epoch = $1 /*postgres: FOR SHARE*/"
-	noteTurnSQL     = "UPDATE archive_turn SET note = $1"
-	beginFileSQL    = "INSERT INTO archive_files (name, kind, state, day, part, rows, bytes, check_sum, hash, read_at, written_at) VALUES ($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING"
-	addShareSQL     = "INSERT INTO archive_shares (tenant, name, rows, first_at, last_at, made_from, made_until) VALUES ($1, $2, $3, $4, $5, $6, $7)"
-	moveFileSQL     = "UPDATE archive_files SET state = $2 WHERE name = $1 AND state IN ($3, $4)"
+	holdsTurnSQL = "SELECT true FROM archive_turn WHERE epoch = $1 /*postgres: FOR SHARE*/"
+	noteTurnSQL  = "UPDATE archive_turn SET note = $1"
+	beginFileSQL = "INSERT INTO archive_files (name, kind, state, day, part, rows, bytes, check_sum, hash, read_at, written_at) VALUES ($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING"
+	addShareSQL  = "INSERT INTO archive_shares (tenant, name, rows, first_at, last_at, made_from, made_until) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+	moveFileSQL  = "UPDATE archive_files SET state = $2 WHERE name = $1 AND state = $3"
+	// lockOwnersSQL keeps new holds of the tenants that have something of a settled file waiting.
+	lockOwnersSQL = `
+		SELECT id FROM tenants WHERE id IN (SELECT s.tenant FROM archive_shares s JOIN archive_files f ON f.name = s.name WHERE s.name = $1 AND f.state = 3)
+		ORDER BY id /*postgres: FOR NO KEY UPDATE*/`
+	fileHeldSQL = "SELECT " + holdColumns + ` FROM holds
+		WHERE tenant IN (SELECT s.tenant FROM archive_shares s JOIN archive_files f ON f.name = s.name WHERE s.name = $1 AND f.state = 3) ORDER BY tenant, id LIMIT 1`
+	retireFileSQL   = "UPDATE archive_files SET state = CASE state WHEN 3 THEN 4 ELSE 0 END WHERE name = $1 AND state IN (1, 3)"
 	strikeFileSQL   = "DELETE FROM archive_files WHERE name = $1"
 	strikeSharesSQL = "DELETE FROM archive_shares WHERE name = $1"
 	fileColumns     = "f.name, f.kind, f.state, f.day, f.part, f.rows, f.bytes, f.check_sum, f.hash, f.read_at, f.written_at"
@@ -104,32 +111,50 @@ func (s archive) BeginFile(ctx context.Context, t engine.ArchiveTurn, f engine.A
 
 // ProveFile says that a begun file is under its name.
 func (s archive) ProveFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileProved, engine.FileBegun, engine.FileBegun)
+	return s.move(ctx, t, name, engine.FileProved, engine.FileBegun)
 }
 
 // SettleFile says that nothing of what a file has is left in the store.
 func (s archive) SettleFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileSettled, engine.FileAnswers, engine.FileAnswers)
+	return s.move(ctx, t, name, engine.FileSettled, engine.FileAnswers)
 }
 
-// RetireFile makes a file answer no longer, or never.
+// RetireFile makes a file answer no longer, or never. New holds wait for it, as for whatever purges.
 func (s archive) RetireFile(ctx context.Context, t engine.ArchiveTurn, name string) error {
-	return s.move(ctx, t, name, engine.FileBegun, engine.FileSettled, engine.FileProved)
-}
-
-// move changes the state of a file that has one of two.
-func (s archive) move(ctx context.Context, t engine.ArchiveTurn, name string, to, from, or engine.FileState) error {
-	return s.write(ctx, "change a file of the archive", t, func(tx Tx) error {
-		n, err := tx.Exec(moveFileSQL, name, int(to), int(from), int(or))
+	return s.write(ctx, "retire a file of the archive", t, func(tx Tx) error {
+		if err := tx.Query(func(Row) error { return nil }, lockOwnersSQL, name); err != nil {
+			return err
+		}
+		// A statement of its own: it sees every hold that was answered before the tenants were locked.
+		if err := unheld(one(tx, scanHold, fileHeldSQL, name)); err != nil {
+			return err
+		}
+		n, err := tx.Exec(retireFileSQL, name)
 		if err != nil || n > 0 {
 			return err
 		}
-		done, err := value[bool](tx, "SELECT true FROM archive_files WHERE name = $1 AND state = $2", name, int(to))
-		if err == nil && !done {
-			err = engine.ErrNotFound
-		}
-		return err
+		return inState(tx, name, engine.FileBegun, engine.FileRetired)
 	})
+}
+
+// move changes the state of a file.
+func (s archive) move(ctx context.Context, t engine.ArchiveTurn, name string, to, from engine.FileState) error {
+	return s.write(ctx, "change a file of the archive", t, func(tx Tx) error {
+		n, err := tx.Exec(moveFileSQL, name, int(to), int(from))
+		if err != nil || n > 0 {
+			return err
+		}
+		return inState(tx, name, to, to)
+	})
+}
+
+// inState returns engine.ErrNotFound unless a file has one of two states.
+func inState(tx Tx, name string, a, b engine.FileState) error {
+	is, err := value[bool](tx, "SELECT true FROM archive_files WHERE name = $1 AND state IN ($2, $3)", name, int(a), int(b))
+	if err == nil && !is {
+		err = engine.ErrNotFound
+	}
+	return err
 }
 
 // StrikeFile removes a file from the catalogue.
@@ -188,7 +213,7 @@ func archiveFilesSQL(f engine.FileFilter) (string, params) {
 		where += " AND f.name = " + ps.add(f.Name)
 	}
 	if f.Answering {
-		where += " AND f.state >= 2"
+		where += " AND f.state IN (2, 3)"
 	}
 	return "SELECT " + columns + " FROM " + from + " WHERE " + where + " ORDER BY f.day DESC, f.name", ps
 }

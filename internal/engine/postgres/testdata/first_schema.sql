@@ -583,7 +583,7 @@ CREATE TABLE logs (
 ALTER TABLE logs ALTER COLUMN data SET STORAGE EXTERNAL; -- it is compressed already
 
 -- Files to which days of finished executions were moved. A file answers for its
--- executions from state 2 on; until then the store does.
+-- executions in the states 2 and 3; before, the store does.
 CREATE TABLE archive_files (
 	day        timestamptz NOT NULL,
 	rows       bigint NOT NULL,
@@ -593,7 +593,7 @@ CREATE TABLE archive_files (
 	written_at timestamptz NOT NULL,
 	part       int NOT NULL,
 	kind       smallint NOT NULL, -- 1: executions, 2: logs
-	state      smallint NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled
+	state      smallint NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled, 4: retired
 	hash       bytea NOT NULL, -- SHA-256
 	name       text COLLATE "C" PRIMARY KEY
 );

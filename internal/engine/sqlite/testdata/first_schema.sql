@@ -403,11 +403,11 @@ CREATE TABLE logs (
 ) STRICT;
 
 -- Files to which days of finished executions were moved. A file answers for its
--- executions from state 2 on; until then the store does.
+-- executions in the states 2 and 3; before, the store does.
 CREATE TABLE archive_files (
 	name       TEXT NOT NULL PRIMARY KEY,
 	kind       INTEGER NOT NULL, -- 1: executions, 2: logs
-	state      INTEGER NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled
+	state      INTEGER NOT NULL, -- 0: begun, 1: proved, 2: answers, 3: settled, 4: retired
 	day        INTEGER NOT NULL,
 	part       INTEGER NOT NULL,
 	rows       INTEGER NOT NULL,
