@@ -143,6 +143,7 @@ func groups() []group {
 		{"archive", archived},
 		{"archive beside dead letters", archivedBesideDeadLetters},
 		{"archive beside holds", archivedBesideHolds},
+		{"archive and jobs", archivedKeepJobs},
 		{"logs", logs},
 		{"keys", keys},
 		{"sign-ins", signIns},

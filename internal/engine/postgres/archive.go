@@ -27,6 +27,12 @@ const (
 	logsOfSQL     = `
 		SELECT u.n::int - 1, l.token, l.attempt, l.first, l.upto, l.data FROM unnest($1::uuid[]) WITH ORDINALITY u(id, n)
 		CROSS JOIN LATERAL (SELECT * FROM logs WHERE execution = u.id ORDER BY token, first) l ORDER BY u.n, l.token, l.first`
+	// tellLateSQL notes in the statistics of one-off jobs when their own fires finished, of those that finished on a later day than they were
+	// made: their jobs stay for as long as files keep these. They do not count there.
+	tellLateSQL = `
+		INSERT INTO job_stats AS s (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
+		SELECT v.tenant, v.job, 0, 0, 0, 0, v.status, v.finished_at, v.started_at FROM executions v
+		WHERE v.finished_at >= $1 AND v.finished_at < $2 AND v.id < $3 AND NOT v.tally AND ` + mayMove + ` ORDER BY v.tenant, v.job ` + mergeStats
 	dropArchivedSQL = `
 		WITH a AS (
 			DELETE FROM attempts WHERE execution = ANY ($1)
@@ -161,6 +167,9 @@ func (s *upkeep) LeaveDay(ctx context.Context, t engine.ArchiveTurn, day time.Ti
 			}
 			rows, check, err := sqlstore.ProvedSum(on, day)
 			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, tellLateSQL, day, day.AddDate(0, 0, 1), [16]byte(engine.FirstID(day))); err != nil {
 				return err
 			}
 			var same bool

@@ -79,10 +79,7 @@ const (
 			SELECT tenant, job, count(*), count(*) FILTER (WHERE status = 10), count(started_at), coalesce(sum(` + micros + `), 0),
 				(array_agg(status ORDER BY id DESC))[1], now(), max(started_at)
 			FROM x GROUP BY tenant, job ORDER BY tenant, job
-			ON CONFLICT (tenant, job) DO UPDATE SET total = s.total + EXCLUDED.total, succeeded = s.succeeded + EXCLUDED.succeeded,
-				timed = s.timed + EXCLUDED.timed, sum_us = s.sum_us + EXCLUDED.sum_us,
-				last_status = CASE WHEN EXCLUDED.last_finished_at >= s.last_finished_at THEN EXCLUDED.last_status ELSE s.last_status END,
-				last_finished_at = greatest(s.last_finished_at, EXCLUDED.last_finished_at), last_run_at = greatest(s.last_run_at, EXCLUDED.last_run_at)
+			` + mergeStats + `
 		), timed AS (
 			INSERT INTO job_durations AS d (tenant, job, bucket, n)
 			SELECT tenant, job, ` + bucket + `, count(*)
@@ -103,6 +100,12 @@ const (
 			ON CONFLICT (child, execution) DO NOTHING
 			RETURNING execution
 		)`
+
+	// mergeStats adds to the tallies of a job.
+	mergeStats = `ON CONFLICT (tenant, job) DO UPDATE SET total = s.total + EXCLUDED.total, succeeded = s.succeeded + EXCLUDED.succeeded,
+				timed = s.timed + EXCLUDED.timed, sum_us = s.sum_us + EXCLUDED.sum_us,
+				last_status = CASE WHEN EXCLUDED.last_finished_at >= s.last_finished_at THEN EXCLUDED.last_status ELSE s.last_status END,
+				last_finished_at = greatest(s.last_finished_at, EXCLUDED.last_finished_at), last_run_at = greatest(s.last_run_at, EXCLUDED.last_run_at)`
 
 	// burySQL makes dead letters of failed executions in gone, following job.Dead: dead is the reason if the error
 	// alone determines it, else NULL.

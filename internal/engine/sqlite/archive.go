@@ -16,15 +16,20 @@ const (
 	mayMove = ` NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = v.id) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.execution = v.id)
 		AND NOT EXISTS (SELECT 1 FROM run_attempts r WHERE r.execution = v.id) AND NOT EXISTS (SELECT 1 FROM run_members m WHERE m.execution = v.id)
 		AND NOT EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = v.tenant AND k.job = v.job)`
-	inDay        = " FROM executions v NOT INDEXED WHERE v.finished_at >= ? AND v.finished_at < ? AND"
-	daysSQL      = "SELECT DISTINCT v.finished_at / 86400000000 FROM executions v NOT INDEXED WHERE v.finished_at < ? AND" + mayMove + " ORDER BY 1"
-	daySQL       = "SELECT v.rowid" + inDay + mayMove + " ORDER BY v.tenant, v.job, v.finished_at, v.id"
-	dayRowSQL    = "SELECT " + pastColumns + " FROM executions v WHERE v.rowid = ?"
-	daySumSQL    = "SELECT count(*), coalesce(sum(v.finished_at % 86400000000 + (v.token & 4294967295)), 0)" + inDay + mayMove
-	dayJobSQL    = "SELECT name, tags FROM jobs WHERE tenant = ? AND id = ?"
-	dayLogSQL    = "SELECT token, attempt, first, upto, data FROM logs WHERE execution = ? ORDER BY token, first"
-	dayBatch     = 500
-	oneDay       = 24 * time.Hour
+	inDay     = " FROM executions v NOT INDEXED WHERE v.finished_at >= ? AND v.finished_at < ? AND"
+	daysSQL   = "SELECT DISTINCT v.finished_at / 86400000000 FROM executions v NOT INDEXED WHERE v.finished_at < ? AND" + mayMove + " ORDER BY 1"
+	daySQL    = "SELECT v.rowid" + inDay + mayMove + " ORDER BY v.tenant, v.job, v.finished_at, v.id"
+	dayRowSQL = "SELECT " + pastColumns + " FROM executions v WHERE v.rowid = ?"
+	daySumSQL = "SELECT count(*), coalesce(sum(v.finished_at % 86400000000 + (v.token & 4294967295)), 0)" + inDay + mayMove
+	dayJobSQL = "SELECT name, tags FROM jobs WHERE tenant = ? AND id = ?"
+	dayLogSQL = "SELECT token, attempt, first, upto, data FROM logs WHERE execution = ? ORDER BY token, first"
+	dayBatch  = 500
+	oneDay    = 24 * time.Hour
+	// tellLateSQL notes in the statistics of a one-off job when its own fire finished, if that was on a later day than it was made: its
+	// job stays for as long as files keep it. It does not count there.
+	tellLateSQL = `
+		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
+		SELECT tenant, job, 0, 0, 0, 0, status, finished_at, started_at FROM executions WHERE id = ? AND id = job AND finished_at >= ? ` + mergeStats
 	dropEventSQL = "DELETE FROM events WHERE execution = ? AND at <= ?"
 )
 
@@ -140,6 +145,9 @@ func (s *upkeep) LeaveDay(ctx context.Context, t engine.ArchiveTurn, day time.Ti
 func (s *upkeep) DropArchived(ctx context.Context, ids []job.ExecutionID, until time.Time) error {
 	return s.write(ctx, "drop what is archived", func(c *conn, _ int64) error {
 		for _, id := range ids {
+			if _, err := c.prepare(tellLateSQL).id(id).at(id.At().Truncate(oneDay).Add(oneDay)).exec(); err != nil {
+				return err
+			}
 			for _, sql := range dropArchived {
 				if _, err := c.prepare(sql).id(id).exec(); err != nil {
 					return err

@@ -51,8 +51,8 @@ const (
 		ON CONFLICT (child, execution) DO NOTHING`
 	anyEdgeSQL = "SELECT 1 FROM job_edges LIMIT 1"
 
-	addStatsSQL = `
-		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	addStatsSQL = "INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) " + mergeStats
+	mergeStats  = `
 		ON CONFLICT (tenant, job) DO UPDATE SET total = total + excluded.total, succeeded = succeeded + excluded.succeeded,
 			timed = timed + excluded.timed, sum_us = sum_us + excluded.sum_us,
 			last_status = CASE WHEN excluded.last_finished_at < last_finished_at THEN last_status ELSE excluded.last_status END,

@@ -18,7 +18,8 @@ var (
 	lockJobsSQL = `SELECT j.id, j.state, j.kind, j.updated_at, j.key IS NOT NULL FROM ` + givenJobs("id, state, kind, updated_at, key", "FOR UPDATE SKIP LOCKED")
 	// spentJobsSQL finds the jobs that nothing runs, plans, holds or uses, and that have no history. The execution
 	// that a job of the list $3 was created with is known to be gone; any other leaves statistics. (One that was
-	// skipped does not, and goes when its own time comes.)
+	// skipped does not, and goes when its own time comes.) What finished at $4 or later and is not in the store is in
+	// files: the statistics say so, also of the execution that a job was created with, if it finished on a later day.
 	spentJobsSQL = `
 		SELECT j.id FROM ` + givenJobs("tenant, id, part", "") + `
 			AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = j.id /*postgres: OFFSET 0*/)
@@ -28,6 +29,7 @@ var (
 			AND NOT EXISTS (SELECT 1 FROM job_edges e WHERE e.tenant = j.tenant AND e.parent = j.id /*postgres: OFFSET 0*/)
 			AND NOT EXISTS (SELECT 1 FROM holds h WHERE h.tenant = j.tenant AND h.job = j.id /*postgres: OFFSET 0*/)
 			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = j.tenant AND r.workflow = j.id /*postgres: OFFSET 0*/)
+			AND NOT EXISTS (SELECT 1 FROM job_stats s WHERE s.tenant = j.tenant AND s.job = j.id AND s.last_finished_at >= $4 /*postgres: OFFSET 0*/)
 			AND CASE WHEN j.id /*postgres: = ANY ($3::uuid[])*//*sqlite: IN (SELECT unhex(value) FROM json_each($3))*/
 				THEN NOT EXISTS (SELECT 1 FROM job_stats s WHERE s.tenant = j.tenant AND s.job = j.id /*postgres: OFFSET 0*/) OR ` + noOthers + `
 				ELSE ` + noOthers + ` AND NOT EXISTS (SELECT 1 FROM executions e WHERE e.id = j.id /*postgres: OFFSET 0*/)
@@ -86,7 +88,7 @@ func forgetJobs(tx Tx, t tenant.ID, ids, sure [][16]byte, before time.Time) (int
 		sure = [][16]byte{}
 	}
 	// A statement of its own: it sees what was committed before the jobs were locked.
-	if ids, err = all(tx, scanBytes, spentJobsSQL, string(t), ids, sure); err != nil || len(ids) == 0 {
+	if ids, err = all(tx, scanBytes, spentJobsSQL, string(t), ids, sure, before); err != nil || len(ids) == 0 {
 		return 0, err
 	}
 	n := len(ids)
