@@ -69,10 +69,10 @@ type Finished struct {
 	Events    []job.Event
 }
 
-// Check returns what an execution adds to the sum by which LeaveDay compares.
-func (f *Finished) Check() int64 {
+// Check returns what an execution adds to the sum by which LeaveDay compares. Sums are modulo 2^32, so that a day of any size has one.
+func (f *Finished) Check() uint32 {
 	const day = 86_400_000_000
-	return f.Execution.FinishedAt.UnixMicro()%day + int64(f.Execution.Token)&(1<<32-1)
+	return uint32(f.Execution.FinishedAt.UnixMicro()%day + int64(f.Execution.Token)&(1<<32-1))
 }
 
 // ArchiveTurn is the right to write to the catalogue.
@@ -111,7 +111,7 @@ type ArchiveFile struct {
 	Part      int
 	Rows      int64
 	Bytes     int64
-	Check     int64 // the sum of what its executions add, see Finished.Check
+	Check     uint32 // the sum of what its executions add, see Finished.Check
 	SHA256    [32]byte
 	ReadAt    time.Time // all that the store had of its executions at this instant is in it
 	WrittenAt time.Time

@@ -38,7 +38,8 @@ type part struct {
 	execs, logs *spooled
 	to          *archive.Writer
 	logTo       *archive.LogWriter
-	check, rows int64
+	check       uint32
+	rows        int64
 	shares      []engine.ArchiveShare
 	logged      []engine.ArchiveShare
 }

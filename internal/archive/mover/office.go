@@ -120,7 +120,7 @@ func (o *Office) check(ctx context.Context, f engine.ArchiveFile) error {
 	if err := verify(ctx, o.Files, f); err != nil {
 		return err
 	}
-	var sum int64
+	var sum uint32
 	rows, _, err := archive.Proof(blob.NewAt(ctx, o.Files, f.Name, f.Bytes), f.Bytes, f.Kind, func(x *engine.Finished) error {
 		sum += x.Check()
 		return nil

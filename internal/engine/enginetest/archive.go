@@ -103,7 +103,7 @@ func archived(t *testing.T, h Harness) {
 	if err != nil || turn.Epoch <= mine.Epoch {
 		t.Fatalf("%+v, %v", turn, err)
 	}
-	file := func(name string, k engine.ArchiveKind, check int64, fs ...engine.Finished) engine.ArchiveFile {
+	file := func(name string, k engine.ArchiveKind, check uint32, fs ...engine.Finished) engine.ArchiveFile {
 		x := engine.ArchiveFile{
 			Name: name, Kind: k, Day: day, Part: 3, Rows: int64(len(fs)), Bytes: 1000, Check: check, SHA256: [32]byte{1, 2, 31: 3}, ReadAt: f.now(), WrittenAt: f.now(),
 		}

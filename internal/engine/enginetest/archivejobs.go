@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -66,4 +68,26 @@ func archivedKeepJobs(t *testing.T, h Harness) {
 			t.Errorf("%q is there though nothing of it is kept", j.Name)
 		}
 	}
+}
+
+// archivedSums is about sums that do not fit into their bits, as those of a day of very many executions: it leaves the store like others.
+func archivedSums(t *testing.T, h Harness) {
+	f := open(t, h)
+	_, e := f.done("once")
+	m := &moves{fixture: f, turn: must(f.TakeArchive(f.ctx, newID(), time.Hour)), day: f.execution(e.ID).FinishedAt.Truncate(24 * time.Hour)}
+	d := m.read()
+	file := func(name string, rows int64, check uint32) {
+		x := engine.ArchiveFile{Name: name, Kind: engine.ArchivedExecutions, Day: m.day, Rows: rows, Bytes: 1, Check: check, ReadAt: f.now(), WrittenAt: f.now()}
+		m.check(f.BeginFile(f.ctx, m.turn, x))
+		m.check(f.ProveFile(f.ctx, m.turn, x.Name))
+	}
+	file("executions/a", 0, math.MaxUint32)
+	file("executions/b", 0, math.MaxUint32)
+	file("executions/c", 1, d.all[0].Check()+1) // 2 are missing
+	if err := f.LeaveDay(f.ctx, m.turn, m.day); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("another sum: %v", err)
+	}
+	m.check(f.StrikeFile(f.ctx, m.turn, "executions/c"))
+	file("executions/d", 1, d.all[0].Check()+2)
+	m.check(f.LeaveDay(f.ctx, m.turn, m.day))
 }

@@ -144,6 +144,7 @@ func groups() []group {
 		{"archive beside dead letters", archivedBesideDeadLetters},
 		{"archive beside holds", archivedBesideHolds},
 		{"archive and jobs", archivedKeepJobs},
+		{"archive sums", archivedSums},
 		{"logs", logs},
 		{"keys", keys},
 		{"sign-ins", signIns},

@@ -173,7 +173,7 @@ func (s *upkeep) LeaveDay(ctx context.Context, t engine.ArchiveTurn, day time.Ti
 				return err
 			}
 			var same bool
-			if err := tx.QueryRow(ctx, "SELECT carillon_leave_day($1, $2, $3)", day, rows, check).Scan(&same); err != nil {
+			if err := tx.QueryRow(ctx, "SELECT carillon_leave_day($1, $2, $3)", day, rows, int64(check)).Scan(&same); err != nil {
 				return err
 			}
 			if !same {

@@ -20,7 +20,7 @@ const (
 	daysSQL   = "SELECT DISTINCT v.finished_at / 86400000000 FROM executions v NOT INDEXED WHERE v.finished_at < ? AND" + mayMove + " ORDER BY 1"
 	daySQL    = "SELECT v.rowid" + inDay + mayMove + " ORDER BY v.tenant, v.job, v.finished_at, v.id"
 	dayRowSQL = "SELECT " + pastColumns + " FROM executions v WHERE v.rowid = ?"
-	daySumSQL = "SELECT count(*), coalesce(sum(v.finished_at % 86400000000 + (v.token & 4294967295)), 0)" + inDay + mayMove
+	daySumSQL = "SELECT count(*), coalesce(sum((v.finished_at % 86400000000 + v.token) & 4294967295), 0)" + inDay + mayMove
 	dayJobSQL = "SELECT name, tags FROM jobs WHERE tenant = ? AND id = ?"
 	dayLogSQL = "SELECT token, attempt, first, upto, data FROM logs WHERE execution = ? ORDER BY token, first"
 	dayBatch  = 500
@@ -134,7 +134,7 @@ func (s *upkeep) LeaveDay(ctx context.Context, t engine.ArchiveTurn, day time.Ti
 		if err != nil {
 			return err
 		}
-		if rows != has || check != adds {
+		if rows != has || check != uint32(adds) {
 			return fmt.Errorf("%w: the executions of %s are no longer those that were written", engine.ErrConflict, day.Format(time.DateOnly))
 		}
 		return sqlstore.AnswerDay(on, day)

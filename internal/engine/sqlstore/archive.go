@@ -98,7 +98,7 @@ func (s archive) ArchiveNote(ctx context.Context) (note []byte, err error) {
 // BeginFile adds a file that is about to be put under its name.
 func (s archive) BeginFile(ctx context.Context, t engine.ArchiveTurn, f engine.ArchiveFile) error {
 	return s.write(ctx, "begin a file of the archive", t, func(tx Tx) error {
-		if err := changeOne(tx, engine.ErrConflict, beginFileSQL, f.Name, int(f.Kind), f.Day, f.Part, f.Rows, f.Bytes, f.Check, f.SHA256[:], f.ReadAt, f.WrittenAt); err != nil {
+		if err := changeOne(tx, engine.ErrConflict, beginFileSQL, f.Name, int(f.Kind), f.Day, f.Part, f.Rows, f.Bytes, int64(f.Check), f.SHA256[:], f.ReadAt, f.WrittenAt); err != nil {
 			return err
 		}
 		rows := make([][]any, len(f.Shares))
@@ -173,14 +173,15 @@ func (s archive) ArchiveFiles(ctx context.Context, f engine.FileFilter) ([]engin
 	sql, ps := archiveFilesSQL(f)
 	return readAll(ctx, s.db, "list files of the archive", func(r Row) (x engine.ArchiveFile, err error) {
 		var kind, state int
-		to := []any{&x.Name, &kind, &state, &x.Day, &x.Part, &x.Rows, &x.Bytes, &x.Check, &x.SHA256, &x.ReadAt, &x.WrittenAt}
+		var check int64
+		to := []any{&x.Name, &kind, &state, &x.Day, &x.Part, &x.Rows, &x.Bytes, &check, &x.SHA256, &x.ReadAt, &x.WrittenAt}
 		if f.Tenant != "" {
 			x.Shares = make([]engine.ArchiveShare, 1)
 			y := &x.Shares[0]
 			to = append(to, (*string)(&y.Tenant), &y.Rows, &y.First, &y.Last, &y.Made, &y.Until)
 		}
 		err = r.Scan(to...)
-		x.Kind, x.State = engine.ArchiveKind(kind), engine.FileState(state)
+		x.Kind, x.State, x.Check = engine.ArchiveKind(kind), engine.FileState(state), uint32(check)
 		return x, err
 	}, sql, ps...)
 }
@@ -219,11 +220,11 @@ func archiveFilesSQL(f engine.FileFilter) (string, params) {
 }
 
 // ProvedSum returns what the proved files of executions of a day have together.
-func ProvedSum(tx Tx, day time.Time) (rows, check int64, err error) {
+func ProvedSum(tx Tx, day time.Time) (rows int64, check uint32, err error) {
 	type sum struct{ rows, check int64 }
 	x, err := one(tx, func(r Row) (x sum, err error) { return x, r.Scan(&x.rows, &x.check) },
 		"SELECT coalesce(sum(rows), 0)/*postgres: ::int8*/, coalesce(sum(check_sum), 0)/*postgres: ::int8*/ FROM archive_files WHERE day = $1 AND kind = 1 AND state = 1", day)
-	return x.rows, x.check, err
+	return x.rows, uint32(x.check), err
 }
 
 // AnswerDay makes the proved files of a day answer for its executions.

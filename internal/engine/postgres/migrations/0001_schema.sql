@@ -588,7 +588,7 @@ CREATE TABLE archive_files (
 	day        timestamptz NOT NULL,
 	rows       bigint NOT NULL,
 	bytes      bigint NOT NULL,
-	check_sum  bigint NOT NULL, -- engine.Finished.Check of all rows
+	check_sum  bigint NOT NULL, -- the sum of engine.Finished.Check of all rows, modulo 2^32
 	read_at    timestamptz NOT NULL,
 	written_at timestamptz NOT NULL,
 	part       int NOT NULL,
@@ -623,9 +623,9 @@ CREATE TABLE archive_turn (
 INSERT INTO archive_turn (epoch, note) VALUES (0, '');
 
 -- Compares the executions of a day that may move with what was written of them,
--- and drops them if they are the same; false: they are not. What may not move
--- stays. Readers wait only while the table is emptied. It runs with the rights
--- of the owner, as carillon_make_day does.
+-- and drops them if they are the same; false: they are not. adds is a sum modulo
+-- 2^32. What may not move stays. Readers wait only while the table is emptied. It
+-- runs with the rights of the owner, as carillon_make_day does.
 CREATE FUNCTION carillon_leave_day(day date, n bigint, adds bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
 	name text := 'executions_' || to_char(day, 'YYYYMMDD');
@@ -634,7 +634,7 @@ DECLARE
 		|| ' OR EXISTS (SELECT 1 FROM job_retentions k WHERE k.tenant = v.tenant AND k.job = v.job)';
 	check_of text := '(extract(epoch FROM v.finished_at) * 1000000)::int8 % 86400000000 + (v.token & 4294967295)';
 	has bigint;
-	sums bigint;
+	sums numeric;
 BEGIN
 	IF to_regclass(quote_ident(current_schema()) || '.' || name) IS NULL THEN
 		RETURN n = 0;
@@ -644,7 +644,7 @@ BEGIN
 	EXECUTE format('CREATE TEMP TABLE carillon_staying ON COMMIT DROP AS SELECT * FROM %I v WHERE %s', name, stays);
 	EXECUTE format('SELECT sum(x.n), sum(x.adds) FROM (SELECT count(*) AS n, coalesce(sum(%1$s), 0) AS adds FROM %2$I v'
 		|| ' UNION ALL SELECT -count(*), -coalesce(sum(%1$s), 0) FROM carillon_staying v) x', check_of, name) INTO has, sums;
-	IF has <> n OR sums <> adds THEN
+	IF has <> n OR mod(sums - adds, 4294967296) <> 0 THEN
 		RETURN false;
 	END IF;
 	EXECUTE format('TRUNCATE %I', name);

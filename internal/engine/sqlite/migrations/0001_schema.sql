@@ -412,7 +412,7 @@ CREATE TABLE archive_files (
 	part       INTEGER NOT NULL,
 	rows       INTEGER NOT NULL,
 	bytes      INTEGER NOT NULL,
-	check_sum  INTEGER NOT NULL, -- engine.Finished.Check of all rows
+	check_sum  INTEGER NOT NULL, -- the sum of engine.Finished.Check of all rows, modulo 2^32
 	hash       BLOB NOT NULL, -- SHA-256
 	read_at    INTEGER NOT NULL,
 	written_at INTEGER NOT NULL
