@@ -219,6 +219,7 @@ func (s *Tiers) log1(ctx context.Context, t tenant.ID, id job.ExecutionID, f fun
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, x := range files {
 		var found bool
 		err := s.with(ctx, x, func(at *blob.At) error {
@@ -228,13 +229,16 @@ func (s *Tiers) log1(ctx context.Context, t tenant.ID, id job.ExecutionID, f fun
 			}
 			return err
 		})
-		if err != nil {
-			s.tell(x, err)
-			return cannot(err)
-		}
-		if found {
+		if found && err == nil {
 			return nil
 		}
+		if err != nil {
+			s.tell(x, err)
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed != nil { // it may be in there
+		return cannot(failed)
 	}
 	return nil
 }
