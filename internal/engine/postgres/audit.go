@@ -60,7 +60,12 @@ type speaker interface {
 // change is write for a user's request: its audit entry, if it has one, is written in the same transaction. It
 // creates missing tables of days.
 func (s *database) change(ctx context.Context, doing string, e *audit.Entry, f func(context.Context, writer) error) error {
-	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
+	return s.writeDays(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
+}
+
+// writeDays is write that creates missing tables of days.
+func (s *database) writeDays(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+	err := s.write(ctx, doing, f)
 	if !isCode(err, checkViolation) {
 		return err
 	}
@@ -71,7 +76,7 @@ func (s *database) change(ctx context.Context, doing string, e *audit.Entry, f f
 	if err := s.write(engine.Unconfined(ctx), "make the tables of days", days); err != nil {
 		return err
 	}
-	return s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error { return changing(ctx, c, e, f) })
+	return s.write(ctx, doing, f)
 }
 
 func changing(ctx context.Context, c *pgxpool.Conn, e *audit.Entry, f func(context.Context, writer) error) error {

@@ -98,3 +98,46 @@ func TestAnExecutionThatEndsWhileItsDayLeaves(t *testing.T) {
 		})
 	}
 }
+
+// A file stays if a hold was committed before its tenant was locked, whatever isolation the database has by default.
+func TestAHoldThatComesWhileAFileIsRetired(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"read committed", "repeatable read"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			ctx, url := t.Context(), migratedURL(t)
+			exec(t, direct(t, opened(t, url)), fmt.Sprintf(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_isolation = %%L', current_database(), '%s'); END $$`, isolation))
+			s := opened(t, url)
+			turn := must[engine.ArchiveTurn](t)(s.TakeArchive(ctx, [16]byte{1}, time.Hour))
+			day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			file := engine.ArchiveFile{Name: "logs/a", Kind: engine.ArchivedLogs, Day: day, Rows: 1, Bytes: 1, ReadAt: day, WrittenAt: day}
+			file.Shares = []engine.ArchiveShare{{Tenant: tenant.Default, Rows: 1, First: day, Last: day, Made: day, Until: day}}
+			if err := errors.Join(s.BeginFile(ctx, turn, file), s.ProveFile(ctx, turn, file.Name), s.LeaveDay(ctx, turn, day), s.SettleFile(ctx, turn, file.Name)); err != nil {
+				t.Fatal(err)
+			}
+			mine, other := direct(t, s), direct(t, s)
+			exec(t, mine, "BEGIN")
+			exec(t, mine, "SELECT 1 FROM tenants WHERE id = 'default' FOR NO KEY UPDATE")
+			exec(t, mine, "INSERT INTO holds (at, id, tenant, reason, by_whom) VALUES (now(), 'h', 'default', 'a case', 'ann')")
+			retired := make(chan error)
+			go func() { retired <- s.RetireFile(ctx, turn, file.Name) }()
+			untilOneWaits(t, other)
+			exec(t, mine, "COMMIT")
+			var held *engine.Held
+			if err := <-retired; !errors.As(err, &held) {
+				t.Errorf("it is retired: %v", err)
+			}
+		})
+	}
+}
+
+// opened opens a store of a database that has the schema.
+func opened(t *testing.T, url string) *Store {
+	t.Helper()
+	s := must[*Store](t)(Open(t.Context(), Config{URL: url}))
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

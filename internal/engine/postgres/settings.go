@@ -37,8 +37,9 @@ func (d settings) List(ctx context.Context, doing string, f func(sqlstore.Tx) er
 }
 
 func (d settings) Write(ctx context.Context, doing string, f func(sqlstore.Tx) error) error {
-	err := d.s.change(ctx, doing, nil, func(ctx context.Context, c writer) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return f(transaction{ctx, tx, d.s}) })
+	err := d.s.writeDays(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
+		// A statement after a lock must see what was committed before it, so not the transaction's first snapshot, which another default would give.
+		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(transaction{ctx, tx, d.s}) })
 	})
 	if isCode(err, uniqueViolation) { // another transaction was first
 		return fmt.Errorf("%s: %w", doing, engine.ErrConflict)
