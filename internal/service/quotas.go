@@ -79,9 +79,9 @@ func (s *shared) RunLimits(ctx context.Context, id tenant.ID) (workflows.Limits,
 	if err != nil {
 		return workflows.Limits{}, err
 	}
-	l := workflows.Limits{Width: t.Tier.MapWidth(), Payload: t.Quota().PayloadBytes}
+	l := workflows.Limits{Width: t.Tier.MapWidth(), Live: t.Tier.LiveNodes(), Payload: t.Quota().PayloadBytes}
 	if id == tenant.Default {
-		l.Payload = tenant.NoLimit
+		l.Live, l.Payload = 0, tenant.NoLimit
 	}
 	return l, nil
 }

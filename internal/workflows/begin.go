@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/core/workflow"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -181,24 +182,18 @@ func (r *Runner) first(ctx context.Context, a *job.Attempt, budget *workflow.Bud
 	if err := v.graph.CheckInput(a.Payload); err != nil {
 		return nil, follow{}, failed(a, "INPUT", "the input does not fit the workflow's input_schema: "+err.Error()), nil
 	}
-	above, deep, err := r.above(ctx, a)
+	above, deep, err := r.above(ctx, a.Tenant, a.Execution)
 	if err != nil {
 		return nil, follow{}, nil, err
 	}
 	if deep {
 		return nil, follow{}, failed(a, job.NodeFailed, fmt.Sprintf("workflows are nested more than %d deep", workflow.MaxNesting)), nil
 	}
-	begin := workflow.Begin
-	if !above.IsZero() {
-		p, err := r.store.WorkflowRun(ctx, a.Tenant, above)
-		if err != nil {
-			return nil, follow{}, nil, err
-		}
-		if workflow.Status(p.Status) == workflow.Paused {
-			begin = workflow.BeginPaused
-		}
+	paused, room, err := r.within(ctx, a.Tenant, above)
+	if err != nil {
+		return nil, follow{}, nil, err
 	}
-	state, first := begin(v.graph)
+	state, first := workflow.BeginWith(v.graph, paused, room)
 	run := engine.WorkflowRun{
 		ID: a.Execution, Execution: a.Execution, Token: a.Token, Tenant: a.Tenant, Workflow: a.Job, Version: a.Target.Version, Attempt: 1,
 		Input: a.Payload, ScheduledAt: a.ScheduledAt, BegunAt: a.LeasedAt,
@@ -227,7 +222,15 @@ func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, 
 	if err := v.graph.CheckInput(run.Input); err != nil {
 		return nil, err
 	}
-	state, first := workflow.Begin(v.graph)
+	above, _, err := r.above(ctx, run.Tenant, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	_, room, err := r.within(ctx, run.Tenant, above)
+	if err != nil {
+		return nil, err
+	}
+	state, first := workflow.BeginWith(v.graph, false, room)
 	now := r.clock.Now().Truncate(time.Microsecond)
 	state.Attempt, run.Attempt, run.BegunAt = 2, 2, now
 	t := r.turn(ctx, engine.RunView{Run: run, Now: now}, v, state)
@@ -263,10 +266,9 @@ func (r *Runner) Restart(ctx context.Context, run engine.WorkflowRun, dry bool, 
 
 // above finds the run that a run is a node of; zero: it is none. It also reports whether the run would be nested deeper than workflows may
 // use each other. That is checked when they are stored, too, but two that are changed at once can come to use each other.
-func (r *Runner) above(ctx context.Context, a *job.Attempt) (above job.ExecutionID, deep bool, err error) {
-	run := a.Execution
+func (r *Runner) above(ctx context.Context, id tenant.ID, run job.ExecutionID) (above job.ExecutionID, deep bool, err error) {
 	for range workflow.MaxNesting {
-		m, err := r.store.MemberOf(ctx, a.Tenant, run)
+		m, err := r.store.MemberOf(ctx, id, run)
 		if errors.Is(err, engine.ErrNotFound) {
 			return above, false, nil
 		}
@@ -278,6 +280,36 @@ func (r *Runner) above(ctx context.Context, a *job.Attempt) (above job.Execution
 		}
 	}
 	return above, true, nil
+}
+
+// within says whether a run begins paused, and how many executions it may have live at once: those of a run that a trigger began are limited
+// by the tenant's tier, and those of a run below another one by what that one has.
+func (r *Runner) within(ctx context.Context, id tenant.ID, above job.ExecutionID) (paused bool, room int, err error) {
+	var limits Limits
+	if r.cfg.Limits != nil {
+		if limits, err = r.cfg.Limits(ctx, id); err != nil {
+			return false, 0, err
+		}
+	}
+	if above.IsZero() {
+		return false, limits.Live, nil
+	}
+	p, err := r.store.WorkflowRun(ctx, id, above)
+	if err != nil {
+		return false, 0, err
+	}
+	if paused = workflow.Status(p.Status) == workflow.Paused; limits.Live == 0 {
+		return paused, 0, nil
+	}
+	v, err := r.version(ctx, id, p.Workflow, p.Version)
+	if err != nil {
+		return false, 0, err
+	}
+	state, err := workflow.DecodeState(v.graph, p.State)
+	if err != nil {
+		return false, 0, err
+	}
+	return paused, workflow.RoomBelow(v.graph, state), nil
 }
 
 // failed is the outcome of an execution whose run cannot begin.

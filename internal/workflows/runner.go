@@ -41,6 +41,7 @@ type Config struct {
 // Limits are what the quota of a tenant says about its runs.
 type Limits struct {
 	Width   int // how many items a map that begins may have; 0: as many as any map
+	Live    int // how many executions of what one trigger began may be live at once, at each depth of nesting; 0: any number
 	Payload int // how many bytes a rendered payload may have; negative: as many as any value
 }
 

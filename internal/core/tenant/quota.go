@@ -8,7 +8,7 @@ const NoLimit = -1
 // Quota limits what a tenant may have and do. Numbers may be NoLimit.
 type Quota struct {
 	ActiveJobs          int64
-	ExecutionsPerMinute int // that start, and that requests create
+	ExecutionsPerMinute int // that start, and that requests create; runs that are nodes do not count, their nodes do
 	ExecutionsBurst     int // of them at once
 	PayloadBytes        int
 	HistoryDays         int
@@ -23,6 +23,19 @@ type Quota struct {
 
 // MapWidth returns how many items a map of a workflow may have.
 func (t Tier) MapWidth() int {
+	switch t {
+	case Enterprise:
+		return 100_000
+	case Pro:
+		return 10_000
+	case Free:
+	}
+	return 1000
+}
+
+// LiveNodes returns how many executions of nodes and items may be live at once of a run that a trigger began, and likewise
+// of all runs at each depth below it.
+func (t Tier) LiveNodes() int {
 	switch t {
 	case Enterprise:
 		return 100_000

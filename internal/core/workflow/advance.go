@@ -56,6 +56,8 @@ func Advance(g *Graph, s *State, e Event) Decisions {
 	if s.Status.Final() || e.Kind != RunTimedOut && (e.Node < 0 || e.Node >= len(g.nodes)) || !a.apply(e) {
 		return Decisions{Ignored: true}
 	}
+	a.tell()
+	a.refill()
 	return a.settle()
 }
 
@@ -173,7 +175,7 @@ func (a *advance) start(n int32) {
 	case a.s.stops > 0 && !x.goesOn:
 		a.end(n, NotRun, ByStop)
 		return
-	case a.s.paused:
+	case a.s.paused, a.g.executes(int(n)) && a.free() == 0:
 		c.held = true
 		return
 	}

@@ -18,9 +18,12 @@ const heldBit = 0x80
 // Encode encodes a state for a store: 4 bytes per node, and two bits per item of each map.
 func (s *State) Encode() []byte {
 	b := make([]byte, 0, 32+4*len(s.cells))
-	b = append(b, encoding, byte(s.Status), byte(s.ending), flag(s.forced, 1)|flag(s.paused, 2)|flag(s.cleanup, 4))
+	b = append(b, encoding, byte(s.Status), byte(s.ending), flag(s.forced, 1)|flag(s.paused, 2)|flag(s.cleanup, 4)|flag(s.room > 0, 8))
 	for _, n := range []int{s.Attempt, s.open, s.openLast, s.failures, s.stops, len(s.cells)} {
 		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if s.room > 0 {
+		b = binary.AppendUvarint(b, uint64(s.room))
 	}
 	for i := range s.cells {
 		c := &s.cells[i]
@@ -56,7 +59,11 @@ func DecodeState(g *Graph, b []byte) (*State, error) {
 	s := &State{Status: Status(b[1]), ending: Status(b[2]), forced: b[3]&1 != 0, paused: b[3]&2 != 0, cleanup: b[3]&4 != 0, maps: map[int32]*mapState{}}
 	r := &reader{b: b[4:]}
 	s.Attempt, s.open, s.openLast, s.failures, s.stops = r.int(), r.int(), r.int(), r.int(), r.int()
-	if n := r.int(); r.broken || n != len(g.nodes) || len(r.b) < 4*n {
+	n := r.int()
+	if b[3]&8 != 0 {
+		s.room = r.int()
+	}
+	if r.broken || n != len(g.nodes) || len(r.b) < 4*n {
 		return nil, fmt.Errorf("decode a run's state of %d nodes for a graph of %d: %w", n, len(g.nodes), errBroken)
 	}
 	s.cells = make([]cell, len(g.nodes))

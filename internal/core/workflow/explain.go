@@ -94,6 +94,8 @@ func ExplainRun(g *Graph, s *State) string {
 
 func explainWaiting(g *Graph, s *State, x *node, c *cell) string {
 	switch {
+	case c.held && !s.paused && s.crowded(g):
+		return s.waitsForRoom()
 	case c.held && !s.paused:
 		return "starts shortly: more nodes start than one commit takes"
 	case c.held:
@@ -137,6 +139,8 @@ func explainRunning(g *Graph, s *State, n int) string {
 			text += fmt.Sprintf("; no further item starts: %d failed, %d are tolerated", m.failed, m.tolerate.Of(m.width))
 		case s.paused && m.cursor < m.width:
 			text += "; no further item starts: the run is paused"
+		case m.cursor < m.width && m.live < m.window(g.limits) && s.crowded(g):
+			text += "; the next one " + s.waitsForRoom()
 		}
 		return text
 	}

@@ -96,7 +96,9 @@ func (a *advance) itemEnded(n int32, item int, status Status) bool {
 		m.set(item, itemFailed)
 		m.failed++
 	}
-	a.startItems(n, m)
+	if a.s.room == 0 { // else what waits for room takes turns
+		a.startItems(n, m)
+	}
 	a.finishMap(n, m)
 	return true
 }
@@ -115,13 +117,13 @@ func (a *advance) moreItems(n int32) bool {
 	return m.cursor != cursor
 }
 
-// startItems starts as many items as the window has room for.
+// startItems starts as many items as the window and the run have room for.
 func (a *advance) startItems(n int32, m *mapState) {
 	if a.s.paused || a.s.cells[n].status != Running || m.lost() {
 		return
 	}
 	var items []int
-	for ; m.cursor < m.width && m.live < m.window(a.g.limits); m.cursor++ {
+	for free := a.free(); m.cursor < m.width && m.live < m.window(a.g.limits) && len(items) < free; m.cursor++ {
 		if m.code(m.cursor) != itemOpen { // it ended in an earlier attempt of the run
 			continue
 		}
@@ -148,6 +150,8 @@ func putOffItems(g *Graph, s *State, n int, items []int) Decisions {
 		if a.d.More = []int{n}; s.cells[n].status == Cancelling {
 			a.d.More = nil
 			a.finishMap(int32(n), m)
+			a.tell()
+			a.refill()
 		}
 	}
 	return a.settle()

@@ -16,6 +16,7 @@ type drawn struct {
 	def      Definition
 	graph    *Graph
 	outcomes map[string]json.RawMessage
+	room     int
 }
 
 // draw makes a random workflow; policies are those its failures may have.
@@ -55,14 +56,14 @@ func draw(t *rapid.T, policies ...OnFailure) drawn {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	d.graph = g
+	d.graph, d.room = g, rapid.SampledFrom([]int{0, 0, 1, 2, 5}).Draw(t, "room")
 	return d
 }
 
 // player begins a run of it that is checked at each step.
 func (d drawn) player(t *rapid.T) *player {
 	p := newPlayer(t, d.graph, Run{Input: json.RawMessage(`{"no": false}`)})
-	p.outcomes = d.outcomes
+	p.outcomes, p.room = d.outcomes, d.room
 	p.rand = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 	p.after = func(before *State, e Event, made Decisions) { check(t, d.graph, before, p.s, e, made) }
 	p.settled = func(before *State) {
@@ -123,6 +124,9 @@ func counted(t *rapid.T, g *Graph, s *State) {
 		if good != m.good || failed != m.failed || skipped != m.skipped || live != m.live && !s.cells[n].status.Final() || live > m.window(g.limits) {
 			t.Fatalf("the map counts %+v; a recount gives %d good, %d failed, %d skipped, %d live", m, good, failed, skipped, live)
 		}
+	}
+	if s.room > 0 && s.busy(g) > s.room {
+		t.Fatalf("%d executions are live in a room of %d", s.busy(g), s.room)
 	}
 	decoded, err := DecodeState(g, s.Encode())
 	if err != nil || !decoded.Equal(s) {

@@ -154,7 +154,7 @@ func (p *retryPlan) unrun() (any bool) {
 
 // state is the run's before anything of it starts again.
 func (p *retryPlan) state() *State {
-	t := &State{Status: Running, Attempt: p.old.Attempt + 1, cells: make([]cell, len(p.to.nodes)), maps: map[int32]*mapState{}}
+	t := &State{Status: Running, Attempt: p.old.Attempt + 1, room: p.old.room, cells: make([]cell, len(p.to.nodes)), maps: map[int32]*mapState{}}
 	for i := range t.cells {
 		n := int32(i)
 		if p.again[i] {

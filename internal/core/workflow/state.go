@@ -15,6 +15,8 @@ type State struct {
 	paused  bool
 	cleanup bool // finally nodes may start
 
+	room int // how many executions may be live at once; 0: any number
+
 	open     int // nodes that have not ended, except finally ones
 	openLast int // finally nodes that have not ended
 	failures int // nodes by which the run fails
@@ -29,18 +31,17 @@ type cell struct {
 	status Status
 	reason Reason
 	seen   class // how parents ended
-	held   bool  // its trigger holds, but a pause keeps it from starting
+	held   bool  // its trigger holds, but a pause or a lack of room keeps it from starting
 	unmet  uint16
 }
 
 // Begin makes the state of a new run and starts it.
-func Begin(g *Graph) (*State, Decisions) { return begin(g, false) }
+func Begin(g *Graph) (*State, Decisions) { return BeginWith(g, false, 0) }
 
-// BeginPaused makes the state of a new run that is paused from the start, as the run above it is.
-func BeginPaused(g *Graph) (*State, Decisions) { return begin(g, true) }
-
-func begin(g *Graph, paused bool) (*State, Decisions) {
-	s := &State{Status: Running, Attempt: 1, paused: paused, cells: make([]cell, len(g.nodes)), maps: map[int32]*mapState{}}
+// BeginWith begins a run that may be paused from the start, as the run above it is, and has at most so many executions
+// live at once; 0: any number.
+func BeginWith(g *Graph, paused bool, room int) (*State, Decisions) {
+	s := &State{Status: Running, Attempt: 1, paused: paused, room: room, cells: make([]cell, len(g.nodes)), maps: map[int32]*mapState{}}
 	for i := range s.cells {
 		s.cells[i].status = Waiting
 	}
@@ -65,7 +66,7 @@ func (s *State) Clone() *State {
 
 // Equal reports whether two states are the same.
 func (s *State) Equal(o *State) bool {
-	return s.Status == o.Status && s.Attempt == o.Attempt && s.ending == o.ending && s.forced == o.forced && s.paused == o.paused && s.cleanup == o.cleanup &&
+	return s.Status == o.Status && s.Attempt == o.Attempt && s.ending == o.ending && s.forced == o.forced && s.paused == o.paused && s.cleanup == o.cleanup && s.room == o.room &&
 		s.open == o.open && s.openLast == o.openLast && s.failures == o.failures && s.stops == o.stops && slices.Equal(s.cells, o.cells) &&
 		maps.EqualFunc(s.maps, o.maps, func(a, b *mapState) bool {
 			return a.width == b.width && a.cursor == b.cursor && a.live == b.live && a.good == b.good && a.failed == b.failed && a.skipped == b.skipped &&
@@ -82,7 +83,7 @@ func (s *State) Paused() bool { return s.paused }
 // Forced reports whether the run was cancelled with force.
 func (s *State) Forced() bool { return s.forced }
 
-// Held reports whether a node would have started, were the run not paused.
+// Held reports whether a node would have started, were the run not paused, or had it more room.
 func (s *State) Held(n int) bool { return s.cells[n].held }
 
 // Verdict returns how the run ends as far as is known: the run.status that finally nodes see.

@@ -156,6 +156,7 @@ type player struct {
 	t        failer
 	g        *Graph
 	s        *State
+	room     int // of its run
 	outcomes map[string]json.RawMessage
 	rand     *rand.Rand
 	live     []string // executions: node, or node[item]
@@ -213,7 +214,7 @@ func (p *player) Error(n int) *job.Error {
 
 func (p *player) begin() {
 	var d Decisions
-	p.s, d = Begin(p.g)
+	p.s, d = BeginWith(p.g, false, p.room)
 	p.obey(d)
 }
 
