@@ -115,6 +115,7 @@ type uses struct {
 	tenant tenant.ID
 	seen   map[job.ID]*used
 	of     map[string]*used // by label
+	edges  int              // that were found
 	err    error
 }
 
@@ -123,7 +124,9 @@ type used struct {
 	job   job.Job
 	label string // what people know it by; no other has it
 	uses  []job.ID
-	known bool // uses is
+	known bool     // uses is
+	below []string // labels
+	lists bool     // below is known
 }
 
 func (u *uses) keep(j job.Job, uses []job.ID) *used {
@@ -155,7 +158,13 @@ func (u *uses) find(id job.ID) *used {
 // below lists the labels of the workflows that one uses.
 func (u *uses) below(label string) (out []string) {
 	x := u.of[label]
-	if !x.known && u.err == nil {
+	if x.lists {
+		return x.below
+	}
+	if !u.goesOn(0) {
+		return nil
+	}
+	if !x.known {
 		x.known = true
 		v, err := u.s.store.WorkflowVersion(u.ctx, u.tenant, x.job.ID, x.job.Target.Version)
 		if err != nil {
@@ -164,46 +173,88 @@ func (u *uses) below(label string) (out []string) {
 		}
 		x.uses = v.Uses()
 	}
+	if !u.goesOn(len(x.uses)) {
+		return nil
+	}
 	for _, id := range x.uses {
+		if !u.goesOn(0) {
+			return nil
+		}
 		if y := u.find(id); y != nil {
 			out = append(out, y.label)
 		}
 	}
+	x.below, x.lists = out, true
 	return out
 }
 
-// maxAbove bounds how many workflows that use one, directly or not, are looked at.
-const maxAbove = 1000
-
-// check looks at a workflow, and from each one that uses it, directly or not.
+// check sees to it that a workflow does not use itself, and that neither it nor one that uses it is nested too deep. Only what leads through
+// the workflow has changed, so the depth above it and the depth below it are enough.
 func (u *uses) check(self *used) error {
-	tops := []*used{self}
-	for i := 0; i < len(tops) && len(tops) < maxAbove; i++ {
-		by, err := u.s.store.WorkflowUsers(u.ctx, u.tenant, tops[i].job.ID)
-		if err != nil {
-			return err
-		}
-		for _, w := range by {
-			if _, ok := u.seen[w.ID]; ok {
-				continue // it is among those below, so there is a cycle, or looked at already
-			}
-			if x := u.find(w.ID); x != nil {
-				tops = append(tops, x)
-			}
-		}
+	below, err := workflow.Nesting(self.label, u.below)
+	if err == nil && u.err == nil {
+		err = u.climb(self.job.ID, below)
 	}
-	for _, x := range tops {
-		err := workflow.CheckNesting(x.label, u.below)
-		if u.err != nil {
-			return u.err
-		}
-		var bad job.Invalid
-		if errors.As(err, &bad) {
-			return job.Invalids{bad}
-		}
-		if err != nil {
+	if u.err != nil {
+		return u.err
+	}
+	var bad job.Invalid
+	if errors.As(err, &bad) {
+		return job.Invalids{bad}
+	}
+	return err
+}
+
+// climb goes up from a workflow, one level after the other, as far as workflows may be nested.
+func (u *uses) climb(from job.ID, deep int) error {
+	above := map[job.ID][]job.ID{}
+	for level := []job.ID{from}; len(level) > 0 && u.err == nil; deep++ {
+		if err := workflow.CheckNesting(deep); err != nil {
 			return err
 		}
+		var next []job.ID
+		in := map[job.ID]bool{}
+		for _, id := range level {
+			if _, ok := above[id]; !ok {
+				above[id] = u.users(id)
+			}
+			for _, by := range above[id] {
+				if !in[by] {
+					in[by], next = true, append(next, by)
+				}
+			}
+		}
+		level = next
 	}
 	return nil
+}
+
+// users lists the workflows that use one.
+func (u *uses) users(of job.ID) []job.ID {
+	if u.err != nil {
+		return nil
+	}
+	by, err := u.s.store.WorkflowUsers(u.ctx, u.tenant, of)
+	if u.err = err; err != nil || !u.goesOn(len(by)) {
+		return nil
+	}
+	out := make([]job.ID, len(by))
+	for i := range by {
+		out[i] = by[i].ID
+	}
+	return out
+}
+
+// goesOn counts edges that were found, and reports whether to look for more.
+func (u *uses) goesOn(edges int) bool {
+	if u.err == nil {
+		u.err = u.ctx.Err()
+	}
+	if u.edges += edges; u.err == nil && u.edges > engine.MaxAbove {
+		u.err = job.Invalids{{
+			Field: "nodes", Value: fmt.Sprintf("more than %d uses of jobs and workflows", engine.MaxAbove),
+			Want: fmt.Sprintf("at most %d in the workflows that this one uses, directly or not, and of those that use it", engine.MaxAbove),
+		}}
+	}
+	return u.err == nil
 }

@@ -189,7 +189,11 @@ func TestNesting(t *testing.T) {
 	for name, want := range map[string]string{
 		"a": "", "x": "x → y → z → x", "1": "workflows nested 9 deep is not valid; want at most 8", "2": "",
 	} {
-		if err := CheckNesting(name, of); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		deep, err := Nesting(name, of)
+		if err == nil {
+			err = CheckNesting(deep)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want %q", name, err, want)
 		}
 	}

@@ -43,11 +43,11 @@ func Cycle(from string, next func(name string) []string) []string {
 	return nil
 }
 
-// CheckNesting checks how a workflow uses others: at most MaxNesting deep, and never itself. uses lists the workflows
-// that one uses directly.
-func CheckNesting(name string, uses func(name string) []string) error {
+// Nesting returns how deep a workflow uses others, itself counted; the error names a cycle. uses lists the workflows
+// that one uses directly, and is asked at most twice for each.
+func Nesting(name string, uses func(name string) []string) (int, error) {
 	if cycle := Cycle(name, uses); cycle != nil {
-		return job.Invalid{Field: "nodes", Value: strings.Join(cycle, " → "), Want: "workflows that do not use themselves"}
+		return 0, job.Invalid{Field: "nodes", Value: strings.Join(cycle, " → "), Want: "workflows that do not use themselves"}
 	}
 	depth := map[string]int{}
 	var measure func(name string) int
@@ -62,8 +62,13 @@ func CheckNesting(name string, uses func(name string) []string) error {
 		depth[name] = deepest + 1
 		return deepest + 1
 	}
-	if d := measure(name); d > MaxNesting {
-		return job.Invalid{Field: "nodes", Value: fmt.Sprintf("workflows nested %d deep", d), Want: fmt.Sprintf("at most %d", MaxNesting)}
+	return measure(name), nil
+}
+
+// CheckNesting checks how deep workflows are nested.
+func CheckNesting(deep int) error {
+	if deep > MaxNesting {
+		return job.Invalid{Field: "nodes", Value: fmt.Sprintf("workflows nested %d deep", deep), Want: fmt.Sprintf("at most %d", MaxNesting)}
 	}
 	return nil
 }
