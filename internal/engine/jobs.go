@@ -105,6 +105,7 @@ type Update struct {
 	Most     int64            // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
 	Entry    *audit.Entry     // that is written with it, and names its author; nil: none, the product itself changes the job
 	Workflow *WorkflowVersion // of a workflow: the version that its target names, stored with it; nil: it keeps the one it has
+	Nodes    []job.Job        // new ones, of the inline nodes of that version
 	Parents  *ParentsChange   // it depends on other jobs than before, or in another way; nil: all as it was
 	Retained bool             // its retention is another than before
 }
@@ -161,8 +162,10 @@ func DraftOf(answer []byte) (of []byte, is bool) { return bytes.CutPrefix(answer
 type Creation struct {
 	Tenant      tenant.ID
 	Jobs        []job.Job
-	Executions  []job.Execution // those that fire at once, each of one of the jobs above
-	Secrets     []Secret        // managed secrets, each of one of the jobs above
+	Executions  []job.Execution  // those that fire at once, each of one of the jobs above
+	Secrets     []Secret         // managed secrets, each of one of the jobs here
+	Workflow    *WorkflowVersion // of the first job, which is a workflow: its first version, stored with it; CreateJobs is then given nothing else, and ErrNotFound is as for AddWorkflow
+	Nodes       []job.Job        // of its inline nodes; they count as no active jobs
 	Idempotency Idempotency
 	Most        int64        // maximum of active jobs of the tenant, including these; 0: unlimited
 	Entry       *audit.Entry // written with them; nil: none

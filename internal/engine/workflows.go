@@ -14,9 +14,9 @@ import (
 // Workflows are the versions of the definitions of workflows. The workflow itself is a job, whose target names the
 // version for new runs. A version never changes.
 type Workflows interface {
-	// AddWorkflow stores the first version of a workflow, whose job is created afterwards; until then nobody knows
-	// its id. ErrConflict if the workflow has that version already, ErrNotFound if one of the jobs that it uses is
-	// unknown or deleted. UpdateJob stores all later versions, together with the job.
+	// AddWorkflow stores the first version of a workflow by itself. ErrConflict if the workflow has that version
+	// already, ErrNotFound if one of the jobs that it uses is unknown or deleted. CreateJobs stores it together with
+	// the job, and UpdateJob all later ones.
 	AddWorkflow(ctx context.Context, v WorkflowVersion) error
 	// WorkflowVersion finds one version; ErrNotFound if there is none.
 	WorkflowVersion(ctx context.Context, t tenant.ID, workflow job.ID, version int) (WorkflowVersion, error)

@@ -240,7 +240,7 @@ func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tena
 		if err := failpoint.Hit("api.beforeTx"); err != nil {
 			return nil, nil, err
 		}
-		out, err := s.gate.pass(ctx, c)
+		out, err := s.commit(ctx, ps, c)
 		if err == nil {
 			err = failpoint.Hit("api.afterCommitBeforeReply")
 		}
@@ -272,6 +272,27 @@ func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tena
 		return made, nil, nil
 	}
 	return nil, nil, fmt.Errorf("create jobs: others took the unique keys, or the room, %d times: %w", maxRounds, engine.ErrConflict)
+}
+
+// commit stores a creation. A workflow goes alone, with its nodes and its version: what is wrong with it must not undo others.
+func (s *Jobs) commit(ctx context.Context, ps *plans, c engine.Creation) (engine.Created, error) {
+	if ps.flow == nil || len(c.Jobs) == 0 {
+		return s.gate.pass(ctx, c)
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return engine.Created{}, err
+	}
+	defer leave()
+	c.Workflow, c.Nodes, c.Secrets = &ps.flow.version, ps.flow.jobs, append(c.Secrets, ps.flow.secrets...)
+	out, err := s.store.CreateJobs(engine.Unconfined(ctx), []engine.Creation{c}) // as through the gate
+	if errors.Is(err, engine.ErrNotFound) {
+		err = fmt.Errorf("a job that the workflow uses was deleted meanwhile: %w", engine.ErrConflict)
+	}
+	if err != nil {
+		return engine.Created{}, err
+	}
+	return out[0], nil
 }
 
 // draft holds jobs to be stored, in the order of their ids, which may differ from that of the request.

@@ -24,6 +24,7 @@ type plans struct {
 	why       string          // it removes them
 	stored    bool            // it is for a rule that was checked when it was stored: a URL that may no longer be called is refused when it is called
 	id        job.ID          // of the single created job; zero: a new one
+	flow      *madeFlow       // what is stored with it; nil: it is no workflow
 	keys      []string        // the values of the concurrency keys of the checked definitions, in their order
 }
 

@@ -160,15 +160,3 @@ func nestedQuota(err error, under string) error {
 	}
 	return err
 }
-
-// storeNodes stores the jobs of inline nodes. Until a version names them nobody knows them.
-func (s *Workflows) storeNodes(ctx context.Context, t tenant.ID, m madeFlow) error {
-	if len(m.jobs) == 0 {
-		return nil
-	}
-	_, err := s.gate.pass(ctx, engine.Creation{Tenant: t, Jobs: m.jobs, Secrets: m.secrets})
-	if err != nil {
-		return fmt.Errorf("store nodes: %w", err)
-	}
-	return nil
-}

@@ -62,15 +62,7 @@ func (s *Workflows) CreateWorkflow(ctx context.Context, p tenant.Principal, w Wo
 	if err := made.draw(&w); err != nil {
 		return out, nil, err
 	}
-	if err := s.storeNodes(ctx, p.Tenant, made); err != nil {
-		return out, nil, err
-	}
-	if err := s.store.AddWorkflow(ctx, made.version); err != nil {
-		if errors.Is(err, engine.ErrNotFound) {
-			err = fmt.Errorf("a job that the workflow uses was deleted meanwhile: %w", engine.ErrConflict)
-		}
-		return out, nil, err
-	}
+	ps.flow = &made
 	flow := func(j job.Job) Flow {
 		return Flow{Report: Report{Job: j}, Version: made.version, Graph: w.Graph, Warnings: made.warnings}
 	}
@@ -126,8 +118,8 @@ func (s *Workflows) UpdateWorkflow(ctx context.Context, p tenant.Principal, ref 
 		if made.same {
 			return u, nil
 		}
-		u.Workflow = &made.version
-		return u, s.storeNodes(ctx, p.Tenant, made)
+		u.Workflow, u.Nodes, u.Secrets = &made.version, made.jobs, append(u.Secrets, made.secrets...)
+		return u, nil
 	})
 	return out, err
 }

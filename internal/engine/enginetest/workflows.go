@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,6 +120,66 @@ func workflows(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("large versions", func(t *testing.T) { largeVersions(t, h) })
+	t.Run("with its nodes", func(t *testing.T) {
+		f := open(t, h)
+		used, _ := f.add("used")
+		whole := func(name string, uses ...job.ID) engine.Creation {
+			j, v := f.flow(name, uses...)
+			j.Key = name
+			node := f.sample(name + "/node")
+			node.ID, node.State, node.Queue, node.Labels, node.Schedule = v.Jobs[0], job.Inline, job.DefaultQueue, nil, job.Schedule{Type: job.Manual}
+			secret := engine.Secret{Tenant: j.Tenant, Name: "n-" + node.ID.String(), Job: node.ID, Version: 1, CreatedAt: f.now(), UpdatedAt: f.now(), Key: "k", Sealed: []byte("sealed")}
+			return engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}, Workflow: &v, Nodes: []job.Job{node}, Secrets: []engine.Secret{secret}}
+		}
+		stored := func(c *engine.Creation, want bool) {
+			t.Helper()
+			_, err := f.WorkflowVersion(f.ctx, c.Tenant, c.Workflow.Workflow, c.Workflow.Version)
+			_, nodeErr := f.Job(f.ctx, c.Tenant, engine.Ref{ID: c.Nodes[0].ID})
+			_, secretErr := f.Secret(f.ctx, c.Tenant, c.Secrets[0].Name)
+			if want != (err == nil) || want != (nodeErr == nil) || want != (secretErr == nil) {
+				t.Errorf("%s: stored should be %v: version %v, node %v, secret %v", c.Jobs[0].Key, want, err, nodeErr, secretErr)
+			}
+		}
+		first := whole("first", used.ID)
+		first.Idempotency = engine.Idempotency{Key: "once", Hash: [32]byte{1}, Answer: []byte("first"), Until: f.now().Add(time.Hour)}
+		f.store(first)
+		stored(&first, true)
+		if us := must(f.WorkflowUsers(f.ctx, first.Tenant, used.ID)); len(us) != 1 {
+			t.Errorf("used by %+v", us)
+		}
+		if again := must(f.CreateJobs(f.ctx, []engine.Creation{first})); string(again[0].Replay) != "first" {
+			t.Errorf("again: %+v", again)
+		}
+		taken, replayed, reused, over := whole("first"), whole("second"), whole("third"), whole("fourth")
+		replayed.Idempotency, reused.Idempotency = first.Idempotency, first.Idempotency
+		reused.Idempotency.Hash = [32]byte{2}
+		must(f.CountJobs(f.ctx, over.Tenant))
+		over.Most = 1
+		for _, c := range []*engine.Creation{&taken, &replayed, &reused, &over} {
+			out := must(f.CreateJobs(f.ctx, []engine.Creation{*c}))[0]
+			if out.Taken == "" && out.Replay == nil && !out.Reused && !out.Over {
+				t.Errorf("%s: %+v", c.Jobs[0].Key, out)
+			}
+			stored(c, false)
+		}
+		unknown := whole("fifth", job.ID(newID()))
+		if _, err := f.CreateJobs(f.ctx, []engine.Creation{unknown}); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("using what is unknown: %v", err)
+		}
+		stored(&unknown, false)
+		// A later version brings its nodes, unless its update is refused.
+		for _, revision := range []int{7, 1} {
+			x := whole("x")
+			u := f.next(first.Jobs[0], x.Nodes[0].ID)
+			u.Revision, u.Nodes, u.Secrets = revision, x.Nodes, x.Secrets
+			x.Workflow = u.Workflow
+			_, err := f.UpdateJob(f.ctx, first.Tenant, u)
+			if (err == nil) != (revision == 1) {
+				t.Errorf("updated revision %d: %v", revision, err)
+			}
+			stored(&x, revision == 1)
+		}
+	})
 	t.Run("who uses a job", func(t *testing.T) {
 		f := open(t, h)
 		used, _ := f.add("used")

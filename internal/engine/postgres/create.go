@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 const (
@@ -124,7 +125,7 @@ func (s *jobs) create(ctx context.Context, b batch) error {
 		for _, i := range b.chosen {
 			b.out[i] = engine.Created{}
 		}
-		if !b.hasUnique() && !b.hasMost() {
+		if !b.hasUnique() && !b.hasMost() && !b.hasWorkflow() {
 			if err := b.insert(ctx, c, nil); !isCode(err, uniqueViolation) {
 				return err
 			}
@@ -219,8 +220,31 @@ func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 		if err := room.keep(ctx, tx); err != nil {
 			return err
 		}
+		for _, i := range good.chosen {
+			x := &b.all[i]
+			if x.Workflow == nil {
+				continue
+			}
+			if err := addNodes(ctx, tx, x.Tenant, x.Nodes); err != nil {
+				return err
+			}
+			if err := sqlstore.AddVersion(transaction{ctx: ctx, c: tx}, x.Workflow); err != nil {
+				return err
+			}
+		}
 		return good.insert(ctx, c, tx)
 	})
+}
+
+// hasWorkflow reports whether versions of workflows are stored with the jobs.
+func (b batch) hasWorkflow() bool {
+	return slices.ContainsFunc(b.chosen, func(i int) bool { return b.all[i].Workflow != nil })
+}
+
+// addNodes stores the jobs of a workflow's inline nodes, before the secrets that they have.
+func addNodes(ctx context.Context, tx pgx.Tx, t tenant.ID, nodes []job.Job) error {
+	b := batch{all: []engine.Creation{{Tenant: t, Jobs: nodes}}, chosen: []int{0}}
+	return b.insert(ctx, tx.Conn(), tx)
 }
 
 type answered struct {

@@ -59,6 +59,7 @@ var tenantMay = map[string]allowed{
 	"job_stats":           {read: every, add: every, change: "total succeeded timed sum_us last_status last_finished_at last_run_at"},
 	"jobs": {
 		read:   every,
+		add:    every, // new inline nodes of a workflow that changes
 		change: "created_at updated_at max_attempts revision state kind priority name description tags spec target payload paused_until pause_note",
 	},
 	"leases":             {}, // of several tenants at once; Running reads them for explanations

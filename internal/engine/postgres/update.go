@@ -129,6 +129,9 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out j
 			return job.Job{}, false, err
 		}
 	}
+	if err := addNodes(ctx, tx, t, u.Nodes); err != nil {
+		return job.Job{}, false, err
+	}
 	b := &pgx.Batch{}
 	if was := u.Was; was != nil {
 		b.Queue(relimitSQL, append(of[:2:2], j.MaxConcurrent, j.Rate.Count, j.Rate.Per.Microseconds(), j.Rate.Burst,

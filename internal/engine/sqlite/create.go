@@ -48,15 +48,20 @@ func (s *jobs) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.C
 // prepared is a creation with the stored forms of its jobs, made before the writing connection is taken.
 type prepared struct {
 	*engine.Creation
-	jobs []encoded
+	jobs  []encoded
+	nodes []encoded
 }
 
 func prepare(c *engine.Creation) prepared {
-	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs))}
-	for n := range c.Jobs {
-		p.jobs[n] = encode(&c.Jobs[n])
+	return prepared{Creation: c, jobs: encodeAll(c.Jobs), nodes: encodeAll(c.Nodes)}
+}
+
+func encodeAll(js []job.Job) []encoded {
+	out := make([]encoded, len(js))
+	for n := range js {
+		out[n] = encode(&js[n])
 	}
-	return p
+	return out
 }
 
 // create stores a creation unless something conflicts with it, and reports whether it did. It checks before it writes
@@ -93,6 +98,11 @@ func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, e
 			return out, false, err
 		}
 	}
+	if x.Workflow != nil {
+		if err := addVersion(c, now, x.Tenant, x.Workflow, x.nodes); err != nil {
+			return out, false, err
+		}
+	}
 	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
 		return out, false, err
 	}
@@ -100,6 +110,18 @@ func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, e
 		return out, false, err
 	}
 	return out, true, remember(c, x.Tenant, &x.Idempotency)
+}
+
+// addVersion stores a version of a workflow with the jobs of its inline nodes.
+func addVersion(c *conn, now int64, t tenant.ID, v *engine.WorkflowVersion, nodes []encoded) error {
+	stored, err := insertJobs(c, t, nodes)
+	if err != nil {
+		return err
+	}
+	if !stored {
+		return engine.ErrConflict
+	}
+	return sqlstore.AddVersion(transaction{c, now}, v)
 }
 
 // obstacle names a job key of a creation that is taken, or used twice in it. A creation that is stored already has

@@ -37,7 +37,7 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 	if u.Job.State == job.Completed { // which is derived, and not stored
 		u.Job.State = job.Active
 	}
-	form := encode(&u.Job)
+	form, nodes := encode(&u.Job), encodeAll(u.Nodes)
 	var out job.Job
 	err := s.write(ctx, "update a job", func(c *conn, now int64) error {
 		p, err := readPlan(c, t, &u)
@@ -81,7 +81,7 @@ func (s *jobs) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job
 			return err
 		}
 		if u.Workflow != nil {
-			if err := sqlstore.AddVersion(transaction{c, now}, u.Workflow); err != nil {
+			if err := addVersion(c, now, t, u.Workflow, nodes); err != nil {
 				return err
 			}
 		}
