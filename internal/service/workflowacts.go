@@ -29,6 +29,7 @@ type act struct {
 	needs  tenant.Permission
 	dry    bool
 	detail fields
+	before func(*Run) error // what is wrong with it, as the run stands before; nil: nothing is
 	do     func(*workflows.Turn) error
 	once   workflows.Once
 }
@@ -53,6 +54,11 @@ func (s *WorkflowRuns) act(ctx context.Context, p tenant.Principal, id job.Execu
 	}
 	if r.state == nil {
 		return out, &workflow.Conflict{Act: a.name, Status: r.Stands, Want: "a run that has begun"}
+	}
+	if a.before != nil {
+		if err := a.before(&r); err != nil {
+			return out, err
+		}
 	}
 	if !a.dry {
 		leave, err := s.enter()
@@ -217,6 +223,9 @@ func (s *WorkflowRuns) retry(ctx context.Context, p tenant.Principal, id job.Exe
 		}
 		again.Latest = j.Target.Version
 		told["version"] = fmt.Sprint(again.Latest)
+		if err := s.notWeaker(ctx, p, &r, again.Latest); err != nil {
+			return out, err
+		}
 	}
 	if !x.Dry {
 		if err := s.jobs.beginOne(ctx, p); err != nil {
@@ -268,7 +277,7 @@ func (s *WorkflowRuns) restart(ctx context.Context, p tenant.Principal, r Run, x
 
 // SkipNode makes a node SKIPPED that has not started, waits, or did not succeed.
 func (s *WorkflowRuns) SkipNode(ctx context.Context, p tenant.Principal, id job.ExecutionID, key string, dry bool, once Once[RunChanged]) (RunChanged, []byte, error) {
-	return s.actOnce(ctx, p, id, act{name: "skip", node: key, needs: tenant.Write, dry: dry, do: overruling(p, "skip", key, workflows.Skip(key))}, once)
+	return s.actOnce(ctx, p, id, s.overruling(ctx, p, act{name: "skip", node: key, dry: dry}, workflows.Skip(key)), once)
 }
 
 // MarkNode makes such a node SUCCEEDED, with a result.
@@ -279,7 +288,7 @@ func (s *WorkflowRuns) MarkNode(ctx context.Context, p tenant.Principal, id job.
 	if err := s.valueFits(ctx, p, "result", result); err != nil {
 		return out, nil, err
 	}
-	return s.actOnce(ctx, p, id, act{name: "mark", node: key, needs: tenant.Write, dry: dry, detail: fields{"result": digest(result)}, do: overruling(p, "mark", key, workflows.Mark(key, result))}, once)
+	return s.actOnce(ctx, p, id, s.overruling(ctx, p, act{name: "mark", node: key, dry: dry, detail: fields{"result": digest(result)}}, workflows.Mark(key, result)), once)
 }
 
 // ResizeMap changes how many items of a map run at once, and how many may fail; nil leaves as it is.
@@ -322,33 +331,4 @@ func (s *WorkflowRuns) Decide(ctx context.Context, p tenant.Principal, id job.Ex
 		}
 		return vote(t)
 	}})
-}
-
-// overruling skips or marks a node, unless that decides an approval whose decision is not this caller's alone.
-func overruling(p tenant.Principal, act, key string, do func(*workflows.Turn) error) func(*workflows.Turn) error {
-	return func(t *workflows.Turn) error {
-		n, ok := t.Graph.Number(key)
-		if !ok || p.Role == tenant.Admin || p.Role == tenant.System {
-			return do(t)
-		}
-		for _, i := range workflow.Overruled(t.Graph, t.State, n) {
-			x := t.Graph.Node(i)
-			switch a := x.Wait.Approval; {
-			case !a.MayVote(p.Role):
-				return fmt.Errorf("%w: to %s node %s overrules the approval %s, which asks for a decision of %s; yours is the role %q", ErrForbidden, act, key, x.Key, deciders(a), p.Role)
-			case a.Min > 1:
-				return fmt.Errorf("%w: to %s node %s overrules the approval %s, which asks for %d votes; only an admin may", ErrForbidden, act, key, x.Key, a.Min)
-			}
-		}
-		return do(t)
-	}
-}
-
-// deciders names the roles that may decide.
-func deciders(a *workflow.Approval) string {
-	roles := a.Roles
-	if len(roles) == 0 {
-		roles = []string{string(tenant.Operator)}
-	}
-	return "the role " + strings.Join(roles, " or ") + ", or an admin"
 }

@@ -63,10 +63,11 @@ func (a *Approval) MayVote(r tenant.Role) bool {
 	return slices.Contains(a.Roles, string(r)) || r == tenant.Admin || r == tenant.System
 }
 
-// Overruled lists the approvals that skipping or marking a node decides without a vote: the node itself and, if
-// others depend on it, those above it that have not let the run pass.
+// Overruled lists the approvals, and the nodes with a job that may be a workflow with approvals, that skipping or
+// marking a node decides without a vote: the node itself and, if others depend on it, those above it that have not let
+// the run pass.
 func Overruled(g *Graph, s *State, n int) (out []int) {
-	if g.asks(int32(n)) {
+	if g.mayAsk(int32(n)) {
 		out = append(out, n)
 	}
 	if len(g.nodes[n].children) == 0 {
@@ -80,7 +81,7 @@ func Overruled(g *Graph, s *State, n int) (out []int) {
 		}
 		seen[i] = true
 		next = append(next, g.nodes[i].parents...)
-		if g.asks(i) && !s.passed(g, i, n) {
+		if g.mayAsk(i) && !s.passed(g, i, n) {
 			out = append(out, int(i))
 		}
 	}
@@ -101,6 +102,59 @@ func (s *State) passed(g *Graph, i int32, n int) bool {
 		return s.cells[n].status != Skipped
 	}
 	return false
+}
+
+// mayAsk reports whether a node is an approval, or may contain some.
+func (g *Graph) mayAsk(n int32) bool { return g.asks(n) || g.def.Nodes[n].JobID != "" }
+
+// Unpassed lists the approvals, and the nodes with a job that may be a workflow with approvals, that have not let a run
+// pass; without a state, all of them.
+func Unpassed(g *Graph, s *State) (out []int) {
+	for i := range g.nodes {
+		if g.mayAsk(int32(i)) && (s == nil || s.cells[i].status != Succeeded && s.cells[i].status != Skipped) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Weakened lists the approvals of a version that another one lacks, or asks of more roles or of fewer people, or no
+// longer has above a node that it was above.
+func Weakened(from, to *Graph) (out []int) {
+	for i := range from.nodes {
+		n, ok := to.index[from.nodes[i].key]
+		switch was := from.nodes[i].wait; {
+		case !from.asks(int32(i)):
+		case !ok || !to.asks(n) || to.nodes[n].votes() < from.nodes[i].votes() || wider(to.nodes[n].wait.Approval, was.Approval):
+			out = append(out, i)
+		default:
+			below := to.below(n)
+			for k, is := range from.below(int32(i)) {
+				if still, ok := to.index[from.nodes[k].key]; is && ok && !below[still] {
+					out = append(out, i)
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+// wider reports whether an approval may be decided by somebody who may not decide another.
+func wider(a, than *Approval) bool {
+	return slices.ContainsFunc([]tenant.Role{tenant.Viewer, tenant.Operator}, func(r tenant.Role) bool { return a.MayVote(r) && !than.MayVote(r) }) ||
+		slices.ContainsFunc(a.Roles, func(r string) bool { return !than.MayVote(tenant.Role(r)) })
+}
+
+// below tells which nodes descend from one.
+func (g *Graph) below(n int32) []bool {
+	out := make([]bool, len(g.nodes))
+	for _, i := range g.order {
+		for _, p := range g.nodes[i].parents {
+			out[i] = out[i] || p == n || out[p]
+		}
+	}
+	return out
 }
 
 // asks reports whether a node is an approval.
