@@ -154,7 +154,7 @@ func databaseFiles(database string) (out []string) {
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
 		dir := filepath.Dir(path)
 		if info, err := os.Stat(dir); err == nil && (dir == "/" || info.Mode()&os.ModeSticky != 0) { // others use it, too
-			return []string{path, path + "-wal", path + "-shm", path + "-journal", path + spoolEnding}
+			return []string{path, path + "-wal", path + "-shm", path + "-journal", path + spoolEnding, path + backupEnding}
 		}
 		return []string{dir}
 	}

@@ -62,6 +62,7 @@ func (r *recorder) pausedJobs() []knownJob {
 func (r *recorder) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	return commit(ctx, r, func(ctx context.Context) (job.Job, error) { return r.Store.UpdateJob(ctx, t, u) }, func(ctx context.Context, out job.Job) {
 		r.plan(out)
+		r.nodes(t, u.Nodes)
 		if u.Parents != nil {
 			r.depends(out)
 		}

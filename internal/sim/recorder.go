@@ -240,16 +240,22 @@ func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 				continue
 			}
 			for _, j := range c.Jobs {
-				if j.State == job.Inline {
-					r.inline[j.ID] = c.Tenant
-				}
 				r.plan(j)
 			}
+			r.nodes(c.Tenant, c.Nodes)
 			for _, e := range c.Executions {
 				r.added(e)
 			}
 		}
 	})
+}
+
+// nodes notes the jobs of a workflow's nodes. The caller holds mu.
+func (r *recorder) nodes(t tenant.ID, js []job.Job) {
+	for _, j := range js {
+		r.inline[j.ID] = t
+		r.plan(j)
+	}
 }
 
 func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {

@@ -48,6 +48,9 @@ func (o *Office) Status(ctx context.Context) (s Status, err error) {
 	s.Lag = s.Note.Lag(o.Hot, o.Clock.Now())
 	files, err := o.Store.ArchiveFiles(ctx, engine.FileFilter{})
 	for _, f := range files {
+		if f.State == engine.FileRetired {
+			continue // nobody is shown what it has
+		}
 		if n := len(s.Days); n == 0 || !s.Days[n-1].Day.Equal(f.Day) {
 			s.Days = append(s.Days, Day{Day: f.Day, Settled: true})
 		}

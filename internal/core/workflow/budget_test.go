@@ -48,6 +48,22 @@ func TestItemsThatFailAtOnceCount(t *testing.T) {
 	}
 }
 
+// A map that fails for its items that cannot start, while others of it are put off, ends, and its run with it.
+func TestAMapThatIsLostWhileItemsArePutOffEnds(t *testing.T) {
+	for _, room := range []int{0, 10_000} {
+		g := compiled(t, `{"nodes":[{"key":"m","map":5000,"tolerate":"1%","execution":{"payload":"{{ item.name }}"}}]}`)
+		s, d := BeginWith(g, false, room)
+		e := (&Resolver{Graph: g, State: s, Values: kept{g: g}}).Resolve(d)
+		for rounds := 0; len(e.More) > 0 && rounds < 20; rounds++ {
+			e, _ = (&Resolver{Graph: g, State: s, Values: kept{g: g}}).Advance(Event{Kind: MoreItems, Node: e.More[0]})
+		}
+		if s.Status != Failed {
+			counts, _ := s.Map(0)
+			t.Errorf("room %d: the run is %v, its map %+v", room, s.Status, counts)
+		}
+	}
+}
+
 // A run that is cancelled while nodes are put off ends.
 func TestCancelWhileNodesArePutOff(t *testing.T) {
 	var nodes []string

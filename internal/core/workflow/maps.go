@@ -147,7 +147,7 @@ func putOffItems(g *Graph, s *State, n int, items []int) Decisions {
 	a := &advance{g: g, s: s}
 	if m := s.maps[int32(n)]; m != nil && s.cells[n].live() {
 		m.cursor, m.live = min(m.cursor, items[0]), m.live-len(items)
-		if a.d.More = []int{n}; s.cells[n].status == Cancelling {
+		if a.d.More = []int{n}; s.cells[n].status == Cancelling || m.lost() { // nothing more of it starts
 			a.d.More = nil
 			a.finishMap(int32(n), m)
 			a.tell()

@@ -50,9 +50,13 @@ func (a *advance) refill() {
 		return
 	}
 	for _, n := range a.g.order {
-		if a.s.cells[n].held {
-			a.start(n)
+		if !a.s.cells[n].held {
+			continue
 		}
+		if a.s.stops == 0 && a.free() == 0 {
+			break
+		}
+		a.start(n)
 	}
 	for a.free() > 0 {
 		next := a.narrowest()
@@ -81,7 +85,8 @@ func (a *advance) narrowest() int32 {
 }
 
 // RoomBelow returns the room of a run that is a node, or an item, of a run in this state. The number of those that can
-// be live at once only falls while the run goes on, so those that have begun have no more than their parts.
+// be live at once falls while the run goes on, so those that have begun have no more than their parts, unless a map is
+// given more items at once meanwhile.
 func RoomBelow(g *Graph, s *State) int {
 	if s.room == 0 {
 		return 0
