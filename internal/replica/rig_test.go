@@ -41,6 +41,7 @@ func (r *rig) now() time.Time {
 type flaky struct {
 	blob.Store
 	away   error
+	keep   error             // of what is to be deleted
 	before func(name string) // an object is stored
 	read   func(name string) // an object is read
 }
@@ -50,6 +51,13 @@ func (f *flaky) Get(ctx context.Context, name string, from, n int64) (io.ReadClo
 		f.read(name)
 	}
 	return f.Store.Get(ctx, name, from, n)
+}
+
+func (f *flaky) Delete(ctx context.Context, name string) error {
+	if f.keep != nil {
+		return f.keep
+	}
+	return f.Store.Delete(ctx, name)
 }
 
 func (f *flaky) Put(ctx context.Context, o blob.Object, content io.ReaderAt) error {

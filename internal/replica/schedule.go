@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,7 +22,9 @@ type Schedule struct {
 
 	mu     sync.Mutex
 	looked bool
+	store  time.Time // tells stores apart
 	newest time.Time // everything acknowledged before is in the newest backup; zero: there is none
+	crowd  bool      // there may be more backups than are kept
 	fails  int
 	last   error
 }
@@ -48,6 +49,7 @@ const (
 	lookAgain = time.Hour // clocks may be set
 
 	partsPrefix = "parts-"
+	newestFile  = "newest" // when the newest backup was begun, for as long as the place cannot be asked
 )
 
 // NewSchedule makes a schedule; Tick works on it.
@@ -67,7 +69,11 @@ func NewSchedule(cfg ScheduleConfig) (*Schedule, error) {
 			return nil, err
 		}
 	}
-	return &Schedule{cfg: cfg, local: local{cfg.Folder}, since: cfg.Now()}, nil
+	s := &Schedule{cfg: cfg, local: local{cfg.Folder}, since: cfg.Now()}
+	if text, err := os.ReadFile(filepath.Join(cfg.Folder, newestFile)); err == nil {
+		_ = s.newest.UnmarshalText(text) // else the place says
+	}
+	return s, nil
 }
 
 // Tick stores a backup if one is due, and returns when to look again. A failure is logged, and tried again at growing intervals: each try
@@ -76,6 +82,9 @@ func (s *Schedule) Tick(ctx context.Context) (time.Duration, error) {
 	err := s.look(ctx)
 	if err == nil && s.wait() <= 0 {
 		err = s.backup(ctx)
+	}
+	if err == nil {
+		err = s.trim(ctx)
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -88,7 +97,7 @@ func (s *Schedule) Tick(ctx context.Context) (time.Duration, error) {
 	}
 	s.fails++
 	wait := min(retrySoon<<min(s.fails-1, 10), retryLate)
-	s.cfg.Log.Error("the store could not be backed up; it is tried again", "place", s.cfg.Place.String(), "in", wait, "error", err)
+	s.cfg.Log.Error("scheduled backups fail; it is tried again", "place", s.cfg.Place.String(), "in", wait, "error", err)
 	return wait, nil
 }
 
@@ -113,12 +122,12 @@ func (s *Schedule) look(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looked, s.store, s.newest, s.crowd = true, id.Created, time.Time{}, true
 	for _, p := range all {
 		if p.Store.Equal(id.Created) && p.whole() && p.Began.After(s.newest) {
 			s.newest = p.Began
 		}
 	}
-	s.looked = true
 	return nil
 }
 
@@ -143,7 +152,7 @@ func (s *Schedule) there(ctx context.Context) error {
 	return err
 }
 
-// backup stores a backup, and deletes those that are too many.
+// backup stores a backup.
 func (s *Schedule) backup(ctx context.Context) error {
 	if err := s.there(ctx); err != nil {
 		return err
@@ -153,18 +162,46 @@ func (s *Schedule) backup(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(spool)
-	p, deleted, err := Backup(ctx, s.cfg.Path, s.cfg.Place, spool, s.cfg.Keep, s.cfg.Host, s.cfg.Version, s.cfg.Now)
-	if p.Name == "" {
+	p, err := store(ctx, s.cfg.Path, s.cfg.Place, spool, s.cfg.Host, s.cfg.Version, s.cfg.Now, true)
+	if err != nil {
 		return err
 	}
-	if away := s.there(ctx); away != nil { // the file system left while it was written
-		return errors.Join(err, away)
+	if err := s.there(ctx); err != nil { // the file system left while it was written
+		return err
 	}
 	s.mu.Lock()
-	s.newest = p.Began
+	s.newest, s.crowd = p.Began, true
 	s.mu.Unlock()
-	s.cfg.Log.Info("the store was backed up", "backup", p.ID(), "place", s.cfg.Place.String(), "bytes", p.Bytes, "deleted", deleted)
-	return err
+	s.cfg.Log.Info("the store was backed up", "backup", p.ID(), "place", s.cfg.Place.String(), "bytes", p.Bytes)
+	text, err := p.Began.MarshalText()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.cfg.Folder, newestFile), text, 0o600)
+}
+
+// trim deletes backups that are too many.
+func (s *Schedule) trim(ctx context.Context) error {
+	s.mu.Lock()
+	crowd, of := s.crowd, s.store
+	s.mu.Unlock()
+	if !crowd {
+		return nil
+	}
+	if err := s.there(ctx); err != nil {
+		return err
+	}
+	n, err := trim(ctx, s.cfg.Place, of, s.cfg.Keep, s.cfg.Now())
+	if err != nil {
+		return fmt.Errorf("older backups could not be deleted: %w", err)
+	}
+	if n > 0 {
+		s.cfg.Log.Info("older backups were deleted", "place", s.cfg.Place.String(), "backups", n)
+	}
+	s.mu.Lock()
+	s.crowd = false
+	s.mu.Unlock()
+	return nil
 }
 
 func (s *Schedule) wait() time.Duration {
@@ -206,5 +243,5 @@ func (s *Schedule) Warning() string {
 	case s.looked:
 		has = "; there is no backup of this store yet"
 	}
-	return fmt.Sprintf("The store could not be backed up to %s%s: %v", s.cfg.Place, has, s.last)
+	return fmt.Sprintf("Scheduled backups to %s fail%s: %v", s.cfg.Place, has, s.last)
 }

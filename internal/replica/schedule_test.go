@@ -151,6 +151,41 @@ func (s *Schedule) newestName(t *testing.T) string {
 	return ""
 }
 
+// Backups that cannot be deleted are told of until they are, and no further backup is stored for them.
+func TestBackupsThatCannotBeDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.schedule(1)
+	r.due(s, time.Hour)
+	r.ahead += 24 * time.Hour
+	r.place.keep = errors.New("object lock")
+	for _, wait := range []time.Duration{1, 2, 4} {
+		r.due(s, wait*time.Minute)
+		r.has(2)
+		if got := s.Warning(); !strings.Contains(got, "older backups could not be deleted: ") || !strings.Contains(got, "object lock") {
+			t.Errorf("the warning is %q", got)
+		}
+	}
+	r.place.keep = nil
+	r.due(s, time.Hour)
+	r.has(1)
+	if s.Warning() != "" {
+		t.Errorf("still %q", s.Warning())
+	}
+}
+
+// A process that starts while the place is away knows for how long a backup is overdue.
+func TestABackupIsOverdueAfterARestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.due(r.schedule(2), time.Hour)
+	r.ahead += 30 * time.Hour
+	s := r.schedule(2)
+	if got := s.Overdue().Round(time.Minute); got != 6*time.Hour {
+		t.Errorf("overdue for %v", got)
+	}
+}
+
 // Nothing is written under a mount that is away, and what a killed process has left goes.
 func TestNothingIsBackedUpUnderAMount(t *testing.T) {
 	t.Parallel()

@@ -248,7 +248,7 @@ func TestScheduledBackupsAreRestored(t *testing.T) {
 	again := harness.Start(t, harness.Settings(harness.ShortLease), "dev", "--data", data, "--backup-url", "file:"+filepath.Join(data, "carillon.db"))
 	harness.Eventually(t, 30*time.Second, "a warning", func() bool {
 		_, body, err := again.Ask("GET", "/readyz", "")
-		return err == nil && strings.Contains(body, "could not be backed up")
+		return err == nil && strings.Contains(body, "Scheduled backups to ")
 	})
 	if after := stored(); len(after) != len(before) {
 		t.Errorf("the place has %d objects, and had %d", len(after), len(before))
