@@ -378,7 +378,7 @@ func groupName(g job.Group) string {
 	if g.Key == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%04x", uint16(g.Key))
+	return fmt.Sprintf("%016x", uint64(g.Key))
 }
 
 // worker returns the name of a session's worker. The caller holds mu.
