@@ -48,7 +48,8 @@ func blotted(s string) string {
 
 // tokens draws values that are of one line and have no escape sequences of their own.
 func tokens(t *rapid.T) string {
-	return rapid.StringMatching(`[A-Za-z0-9._~:@/=-]{12,60}`).Draw(t, "secret")
+	// Not of punctuation alone: layouts add and drop some.
+	return rapid.StringMatching(`[A-Za-z0-9]{6}[A-Za-z0-9._~:@/=-]{6,54}`).Draw(t, "secret")
 }
 
 func TestColoursHideNothing(t *testing.T) {

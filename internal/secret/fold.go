@@ -203,7 +203,6 @@ func views(s string) []*folded {
 	if !strings.ContainsAny(s, `\%&`) {
 		return out
 	}
-	bare = bare.unwrap()
 	more := func(l layer) {
 		l = l.unwrap()
 		if strings.IndexByte(l.text, '%') >= 0 {
@@ -218,6 +217,13 @@ func views(s string) []*folded {
 			add(l.decode(entities))
 		}
 	}
+	if styled { // what looks like a colour may be of the value
+		more(whole)
+		if strings.IndexByte(s, '\\') >= 0 {
+			add(whole.unwrap().decode(backslashes))
+		}
+	}
+	bare = bare.unwrap()
 	more(bare)
 	if strings.IndexByte(s, '\\') >= 0 {
 		l := bare.decode(backslashes)
