@@ -50,7 +50,9 @@ func secrets(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.OneOf(token, free, rapid.StringMatching(`[a-z ]{0,8}`)), 2, 6).Draw(t, "lines"), rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "break"))
 	})
 	sentence := rapid.StringMatching(`([a-z]{2,8} ){2,6}[a-z]{2,8}`)
-	return rapid.OneOf(token, free, pem, lines, sentence).Filter(func(s string) bool { return len(strings.TrimSpace(s)) >= shortest && letters(s) >= shortest && !foreign(s) }).Draw(t, "secret")
+	return rapid.OneOf(token, free, pem, lines, sentence).Filter(func(s string) bool {
+		return len(strings.TrimSpace(s)) >= shortest && letters(s) >= shortest && !foreign(s)
+	}).Draw(t, "secret")
 }
 
 // wrap parts a text into lines.
