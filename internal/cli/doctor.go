@@ -301,7 +301,7 @@ func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Wo
 			d.problem("jobs", why+": "+some(lacks[why]), "Start another such worker; 'carillon workers list' shows which take no new work.")
 			continue
 		}
-		d.problem("jobs", fmt.Sprintf("no worker has %s, which %d need: %s", why, len(lacks[why]), some(lacks[why])), "Start a worker that has it, or change the jobs.")
+		d.problem("jobs", fmt.Sprintf("no worker has %s, which %s: %s", why, needed(len(lacks[why])), some(lacks[why])), "Start a worker that has it, or change the jobs.")
 	}
 	if len(failing) > 0 {
 		d.warn("jobs", fmt.Sprintf("%d failed the last time: %s", len(failing), some(failing)), "'carillon execution explain JOB' says why; 'carillon execution logs JOB' what it wrote.")
@@ -312,6 +312,13 @@ func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Wo
 	if n > most {
 		d.warn("jobs", fmt.Sprintf("only the newest %d were looked at", most), "")
 	}
+}
+
+func needed(n int) string {
+	if n == 1 {
+		return "1 job needs"
+	}
+	return fmt.Sprintf("%d jobs need", n)
 }
 
 // some names the first few.
@@ -325,6 +332,9 @@ func some(names []string) string {
 
 // unserved returns what a job needs that no worker has; "" if a worker has it all.
 func unserved(j client.Job, workers []client.Worker) string {
+	if j.Execution.Target == "workflow" {
+		return "" // servers begin its runs; their nodes wait for workers
+	}
 	best := "the target " + j.Execution.Target
 	for _, w := range workers {
 		switch {

@@ -429,12 +429,17 @@ func TestDoctor(t *testing.T) {
 	c := at(t, "--server", devServer(t))
 	c.ok("job", "create", "needs a gpu", "--every", "1h", "--simulate", "noop", "--label", "gpu", "--key", "gpu")
 	c.fails(failed, "there are problems: 1", "doctor", "--data", t.TempDir())
-	for _, want := range []string{"ok       server:", "ok       version:", "ok       clock:", "ok       store:", "ok       workers:", "ok       disk:", "schedules: ", "problem  jobs: no worker has the labels gpu", "do: "} {
+	for _, want := range []string{"ok       server:", "ok       version:", "ok       clock:", "ok       store:", "ok       workers:", "ok       disk:", "schedules: ", "problem  jobs: no worker has the labels gpu, which 1 job needs: needs a gpu\n", "do: "} {
 		if !strings.Contains(c.out, want) {
 			t.Errorf("%q is not in\n%s", want, c.out)
 		}
 	}
 	c.ok("job", "delete", "gpu", "-y")
+	file := filepath.Join(t.TempDir(), "flow.yaml")
+	if err := os.WriteFile(file, []byte("workflows:\n  - key: doctored\n    name: doctored\n    nodes:\n      - {key: a, execution: {target: simulate, work_kind: noop}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.ok("apply", "-f", file) // servers begin its runs: it needs no worker
 	c.ok("doctor", "-o", "json")
 	none := at(t, "--server", "http://127.0.0.1:1")
 	none.fails(failed, "", "doctor")
