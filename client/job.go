@@ -63,7 +63,7 @@ type RateLimit struct {
 	Burst *int   `json:"burst,omitempty" doc:"How many may start at once; default: a tenth of a second's worth, at least 1."`
 }
 
-// Retention is how many days finished executions are kept, at most as long as the tenant keeps them.
+// Retention is a job's own limit on the days for which its finished executions are kept, within the tenant's.
 type Retention struct {
 	Days       int  `json:"days" doc:"1 to 36500. More than the tenant's retention has no effect."`
 	FailedDays *int `json:"failed_days,omitempty" doc:"For executions that ended as FAILED, TIMED_OUT or EXPIRED; as days when omitted."`

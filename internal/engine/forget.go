@@ -46,7 +46,7 @@ type OwnPlace struct {
 	After      Place
 }
 
-// ForgotOwn tells what a call of ForgetOwn has dropped.
+// ForgotOwn is the outcome of a call of ForgetOwn.
 type ForgotOwn struct {
 	N    int
 	More bool     // there may be more …

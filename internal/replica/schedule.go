@@ -29,7 +29,7 @@ type Schedule struct {
 	last   error
 }
 
-// ScheduleConfig says what to back up, where and how often.
+// ScheduleConfig holds the store, the place and the interval of scheduled backups.
 type ScheduleConfig struct {
 	Store         *sqlite.Store
 	Path          string // of the store
@@ -229,7 +229,7 @@ func (s *Schedule) Overdue() time.Duration {
 	return max(0, s.cfg.Now().Sub(due))
 }
 
-// Warning says what is wrong; empty: nothing.
+// Warning returns the reason why backups fail; empty: they do not.
 func (s *Schedule) Warning() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

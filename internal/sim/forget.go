@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// keepDays is how many days the history of the tenant north is kept, and that of some jobs of all tenants.
+// keepDays is the retention of the tenant north in days, and of some jobs of all tenants.
 const keepDays = 2
 
 // forgets lets days pass at the end, and checks what is forgotten: nothing of a tenant before its days are over,

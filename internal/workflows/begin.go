@@ -282,8 +282,8 @@ func (r *Runner) above(ctx context.Context, id tenant.ID, run job.ExecutionID) (
 	return above, true, nil
 }
 
-// within says whether a run begins paused, and how many executions it may have live at once: those of a run that a trigger began are limited
-// by the tenant's tier, and those of a run below another one by what that one has.
+// within returns the terms on which a run begins: paused or not, and its room. The room of a run that a trigger began is the tier's, and that
+// of a run below another one is a part of that one's.
 func (r *Runner) within(ctx context.Context, id tenant.ID, above job.ExecutionID) (paused bool, room int, err error) {
 	var limits Limits
 	if r.cfg.Limits != nil {

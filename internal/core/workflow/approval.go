@@ -48,7 +48,7 @@ func (d *Decided) Error() string {
 	return fmt.Sprintf("%s %s this at %s already", d.Vote.By, what, d.Vote.At.UTC().Format(time.RFC3339))
 }
 
-// Asked is what lists show of an approval that a run waits for. It is stored with the wait, so that they need no definition.
+// Asked is the part of a pending approval that lists show. It is stored with the wait, so that they need no definition.
 type Asked struct {
 	Key   string   `json:"key"` // of the node
 	Roles []string `json:"roles,omitempty"`

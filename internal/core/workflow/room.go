@@ -36,7 +36,7 @@ func (s *State) busy(g *Graph) (n int) {
 // crowded reports whether nothing may start before something ends.
 func (s *State) crowded(g *Graph) bool { return s.room > 0 && s.busy(g) >= s.room }
 
-// waitsForRoom says what a node, or an item, waits for while the run is crowded.
+// waitsForRoom returns the reason why a node, or an item, waits while the run is crowded.
 func (s *State) waitsForRoom() string {
 	return fmt.Sprintf("waits until one of the run's executions ends: at most %d are live at once, since the tenant's tier limits what one trigger begins", s.room)
 }
